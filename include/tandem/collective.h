@@ -1,0 +1,50 @@
+/* collective.h - operations that all ranks of a group take part in.
+ *
+ * Common to all:
+ *   - all ranks make the same calls, with the same dtype, op, count and root, in the same order; what differs is an error on
+ *     all ranks that names both sides (TDM_ERR_MISMATCH)
+ *   - `work` NULL: the call blocks. Otherwise it starts the operation and gives a handle for tdm_work_wait, which consumes it;
+ *     buffers are borrowed until then
+ *   - in == out (the same address, or the rank's own part where sizes differ) is allowed; other overlaps are not
+ *   - counts are elements, 0 is legal; buffers may be unaligned; results have the same bits on all ranks, for every
+ *     algorithm and transport (canonical balanced tree: docs/determinism.md)
+ *   - Errors  TDM_ERR_INVALID an argument | TDM_ERR_MISMATCH | TDM_ERR_TIMEOUT names the ranks that are missing |
+ *     TDM_ERR_PEER_LOST names the dead rank. After the last three the group is dead: destroy it, make a new one.
+ *   - Thread  one thread of the group's owner at a time.   Cost  docs/algorithms.md.   Since 0.1 */
+#ifndef TANDEM_COLLECTIVE_H
+#define TANDEM_COLLECTIVE_H
+
+#include <tandem/group.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* tdm_allreduce - every rank ends up with op(in of rank 0, ..., in of rank n-1).
+ *   in, out  [count].   Source  meaning of torch.distributed.all_reduce */
+TDM_API TDM_MUST_CHECK tdm_status tdm_allreduce(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype,
+                                                tdm_op op, tdm_work **work);
+/* tdm_reduce_scatter - rank r gets elements [r count, (r+1) count) of the reduction.
+ *   in [n count], out [count]; in place: out == in + rank count.   Source  torch.distributed.reduce_scatter_tensor */
+TDM_API TDM_MUST_CHECK tdm_status tdm_reduce_scatter(tdm_group *group, const void *in, void *out, size_t count,
+                                                     tdm_dtype dtype, tdm_op op, tdm_work **work);
+/* tdm_all_gather - out holds the inputs of all ranks in rank order.
+ *   in [count], out [n count]; in place: in == out + rank count.   Source  torch.distributed.all_gather_into_tensor */
+TDM_API TDM_MUST_CHECK tdm_status tdm_all_gather(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype,
+                                                 tdm_work **work);
+/* tdm_broadcast - data of rank `root` on every rank.   data [count].   Source  torch.distributed.broadcast */
+TDM_API TDM_MUST_CHECK tdm_status tdm_broadcast(tdm_group *group, void *data, size_t count, tdm_dtype dtype, int root,
+                                                tdm_work **work);
+/* tdm_barrier - returns when all ranks have called it. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_barrier(tdm_group *group, tdm_work **work);
+
+/* tdm_work_test - advances and looks: *done says whether the operation is over. Does not consume the handle.
+ * tdm_work_wait - blocks until it is over, frees the handle, returns its status (and its text to this thread).
+ * A handle of a group that was destroyed is gone: wait for all work first. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_work_test(tdm_work *work, bool *done);
+TDM_API TDM_MUST_CHECK tdm_status tdm_work_wait(tdm_work *work);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

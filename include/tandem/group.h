@@ -1,0 +1,85 @@
+/* group.h - a set of ranks that make the same calls in the same order, and the memory they share. */
+#ifndef TANDEM_GROUP_H
+#define TANDEM_GROUP_H
+
+#include <tandem/dtype.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdm_group tdm_group; /* one rank's handle of a group; used by one thread at a time */
+typedef struct tdm_store tdm_store; /* key-value store where ranks meet */
+typedef struct tdm_work tdm_work;   /* one collective under way */
+
+/* ---- stores ----
+ * tdm_store_open_local   an in-process store for ranks that are threads of this process.
+ * tdm_store_open_tcp     `host:port`; is_server: this process also runs the server (exactly one does), else it connects and
+ *                        retries until the deadline. port 0 with is_server picks a free one (tdm_store_port). IPv4, IPv6 or a
+ *                        name; an address given as numbers is used as given. secret: every connection proves it knows it
+ *                        (docs/wire.md); NULL reads TANDEM_JOB_SECRET.
+ * A store may be shared by threads. Close it after the groups made from it; NULL is fine. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_store_open_local(tdm_store **out);
+TDM_API TDM_MUST_CHECK tdm_status tdm_store_open_tcp(const char *host, int port, bool is_server, const char *secret,
+                                                     double timeout_s, tdm_store **out);
+TDM_API int tdm_store_port(const tdm_store *store);
+TDM_API void tdm_store_close(tdm_store *store);
+
+/* ---- groups ---- */
+typedef struct tdm_group_options {
+    tdm_store *store;         /* borrowed, must outlive the group; NULL: TCP store from MASTER_ADDR and MASTER_PORT */
+    int rank, size;           /* both -1: from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_* or SLURM_* */
+    int local_rank, local_size; /* -1: from LOCAL_RANK and LOCAL_WORLD_SIZE; only hints for messages and core choice */
+    const char *name;         /* "world" if NULL; groups that exist at once on one store need different names */
+    const char *transport;    /* "auto", "shm" or "tcp"; NULL: TANDEM_TRANSPORT */
+    double timeout_s;         /* of collectives; 0: TANDEM_TIMEOUT */
+    double rendezvous_timeout_s; /* of tdm_group_create; 0: TANDEM_RDZV_TIMEOUT */
+} tdm_group_options;
+
+/* Fills the options with "take everything from the environment". */
+TDM_API void tdm_group_options_init(tdm_group_options *options);
+
+/* tdm_group_create - meets all other ranks and connects to them.
+ *   options  NULL: everything from the environment (what torchrun, `tandem run`, mpirun and srun export)
+ * Errors  TDM_ERR_TIMEOUT names the ranks that did not come | TDM_ERR_INVALID which variable is missing or wrong |
+ *         TDM_ERR_AUTH | TDM_ERR_ADDRESS_IN_USE.  Cost: a few round trips to the store.  Size 1 needs no store. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out);
+/* tdm_group_create_sub - a group of some of `parent`'s ranks, in the order listed (rank i of the new group is ranks[i]).
+ * Called by the members only, with equal lists; disjoint groups may be made at the same time. A caller that is not in the
+ * list gets TDM_ERR_INVALID "not a member". A shared arena is not copied: memory of the parent can be used in the child. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_group_create_sub(tdm_group *parent, const int *ranks, int count, tdm_group **out);
+/* Says goodbye and frees; peers that are still working see a clean end, not a lost rank. Not collective. NULL is fine.
+ * Sub-groups first. Memory of tdm_alloc from this group dies with it. */
+TDM_API void tdm_group_destroy(tdm_group *group);
+/* Marks the group dead on all ranks: every wait, here and there, returns TDM_ERR_ABORTED with `reason`. Any thread. */
+TDM_API void tdm_group_abort(tdm_group *group, const char *reason);
+
+TDM_API int tdm_group_rank(const tdm_group *group);
+TDM_API int tdm_group_size(const tdm_group *group);
+TDM_API const char *tdm_group_name(const tdm_group *group);
+/* Whether `rank` shares memory with the caller (same node, same TANDEM_NODE_ID, transport not forced to tcp). */
+TDM_API bool tdm_group_is_local(const tdm_group *group, int rank);
+/* Number of ranks of this group on the caller's node, and the caller's place among them (in rank order). */
+TDM_API int tdm_group_local_size(const tdm_group *group);
+TDM_API int tdm_group_local_rank(const tdm_group *group);
+
+/* Bytes of payload this rank has sent over links (tcp, shm queues; not shared memory read in place) since creation. */
+TDM_API uint64_t tdm_group_bytes_sent(const tdm_group *group);
+
+/* ---- memory that peers of the node can reach: collectives on it copy nothing ----
+ * tdm_alloc           local call; 128-byte aligned, zeroed, backed at once (a full machine is an error, not a crash later).
+ * tdm_alloc_node      collective over the group's ranks of one node: the same memory for all of them, one copy a node.
+ *                     Freed by each rank with tdm_free; the memory goes when the last one has.
+ * tdm_memory_register adopts [offset, offset + nbytes) of a memfd that this process has mapped at `address`, so that
+ *                     collectives on it copy nothing either. Borrows fd until tdm_memory_unregister. Local call.
+ * All are usable in every group made from the same world group. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_alloc(tdm_group *group, size_t nbytes, void **out);
+TDM_API TDM_MUST_CHECK tdm_status tdm_alloc_node(tdm_group *group, size_t nbytes, void **out);
+TDM_API void tdm_free(tdm_group *group, void *block); /* NULL is fine */
+TDM_API TDM_MUST_CHECK tdm_status tdm_memory_register(tdm_group *group, int fd, size_t offset, size_t nbytes, void *address);
+TDM_API void tdm_memory_unregister(tdm_group *group, void *address);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

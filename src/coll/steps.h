@@ -1,0 +1,113 @@
+/* steps.h - a collective as plain data: the list of steps one rank takes.
+ *
+ * An algorithm writes steps; run.c executes them on links and shared memory; tests replay them for any number of ranks
+ * without a network; costs and traffic are counted from them. A step list is pure: no pointers, no sockets, no time. */
+#ifndef TDMI_COLL_STEPS_H
+#define TDMI_COLL_STEPS_H
+
+#include "core/error.h"
+
+#include <tandem/dtype.h>
+
+/* Which buffer a range lies in. IN and OUT are the caller's. ACC is this rank's scratch of `acc_count` elements in the
+ * accumulate type (float32 for halves, int64 for integer averages, else the dtype itself). STAGE is this rank's block in
+ * shared memory, for callers whose buffers no peer can reach. */
+typedef enum { TDMI_BUFFER_IN, TDMI_BUFFER_OUT, TDMI_BUFFER_ACC, TDMI_BUFFER_STAGE } tdmi_buffer;
+
+typedef struct tdmi_range {
+    tdmi_buffer buffer;
+    size_t first, count; /* elements */
+} tdmi_range;
+
+typedef enum {
+    /* local */
+    TDMI_STEP_COPY,   /* dst <- src, converting between dtype and accumulate type where the buffers differ in it */
+    TDMI_STEP_FINISH, /* dst <- the finished value of src: times 1/n for AVG, rounded to dtype; src is ACC or dst itself */
+    /* links: sends `src` to `to` while receiving from `from`; either peer may be -1. What travels is the type of the buffer
+     * sent from, so sender's src and receiver's dst are both dtype or both accumulate type. */
+    TDMI_STEP_EXCHANGE,        /* dst <- received */
+    TDMI_STEP_EXCHANGE_REDUCE, /* dst <- dst op received, or received op dst where `received_first` */
+    /* shared memory. Buffers of other ranks are read and written in place. */
+    TDMI_STEP_PUBLISH,     /* tell all ranks where IN, OUT, STAGE are, and that all writes so far are visible */
+    TDMI_STEP_MEET,        /* wait until every rank has published as often as this one */
+    TDMI_STEP_REDUCE_FROM, /* ACC-tile of `src` <- op over the same range of all ranks' src.buffer, canonical tree, finished;
+                              always followed by the COPY_TO steps that take its result */
+    TDMI_STEP_COPY_TO,     /* the reduced range -> the same range of dst.buffer of rank `to`, or of all ranks if to == -1;
+                              dst.first may differ from the source's first (reduce-scatter) */
+    TDMI_STEP_COPY_FROM    /* own dst <- src of rank `from` */
+} tdmi_step_kind;
+
+typedef struct tdmi_step {
+    tdmi_step_kind kind;
+    int to, from; /* ranks of the group, -1: none (COPY_TO: all) */
+    tdmi_range src, dst;
+    bool received_first;
+} tdmi_step;
+
+typedef enum {
+    TDMI_COLL_ALLREDUCE,
+    TDMI_COLL_REDUCE_SCATTER,
+    TDMI_COLL_ALL_GATHER,
+    TDMI_COLL_BROADCAST,
+    TDMI_COLL_BARRIER,
+    TDMI_COLL_COUNT
+} tdmi_coll;
+
+const char *tdmi_coll_name(tdmi_coll coll); /* "allreduce", ... */
+
+/* One call, as every rank must make it. Equal calls have equal step lists, so a group caches lists by this. */
+typedef struct tdmi_call {
+    tdmi_coll coll;
+    tdm_dtype dtype;
+    tdm_op op;    /* SUM where the operation has none */
+    int root;     /* -1 where there is none */
+    size_t count; /* as the public prototype means it */
+} tdmi_call;
+
+typedef struct tdmi_steps {
+    tdmi_step *step;
+    size_t count, capacity;
+    size_t acc_count;   /* elements of ACC needed */
+    size_t stage_count; /* elements of STAGE needed */
+    tdm_status status;  /* first failed append; checked once, at the end */
+} tdmi_steps;
+
+/* Appending. Ranges of zero elements are kept out where a step moves nothing (an EXCHANGE of 0 and 0 is dropped). */
+void tdmi_steps_exchange(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst);
+void tdmi_steps_exchange_reduce(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst, bool received_first);
+void tdmi_steps_add(tdmi_steps *s, tdmi_step step);
+void tdmi_steps_clear(tdmi_steps *s); /* keeps the memory */
+void tdmi_steps_free(tdmi_steps *s);
+
+/* The type sums are kept in: float32 for halves, int64 for averages of integers, else the dtype. */
+tdm_dtype tdmi_accumulate_dtype(tdm_dtype dtype, tdm_op op);
+
+/* What a step list costs, counted from the list itself. */
+typedef struct tdmi_traffic {
+    size_t messages;      /* EXCHANGE sends */
+    size_t elements_sent; /* over links */
+} tdmi_traffic;
+tdmi_traffic tdmi_steps_traffic(const tdmi_steps *s);
+
+#define TDMI_NEEDS_LINKS 1u  /* point-to-point links between ranks */
+#define TDMI_NEEDS_SHARED 2u /* every rank reaches the others' IN and OUT (arena memory) */
+#define TDMI_NEEDS_STAGE 4u  /* every rank reaches the others' STAGE: any memory, all ranks on one node */
+
+typedef struct tdmi_algorithm {
+    const char *name;
+    unsigned needs;
+    bool reorders; /* sums in another order than the canonical tree: n > 2 only under TANDEM_SUM_ORDER=fast */
+    bool (*supports)(tdmi_coll coll);
+    /* Pure: writes the steps of `rank` of `n` for this call. */
+    void (*steps)(tdmi_steps *s, const tdmi_call *call, int rank, int n);
+    /* Expected traffic of `rank` in messages and elements, from the cost line; links only. */
+    tdmi_traffic (*cost)(const tdmi_call *call, int rank, int n);
+} tdmi_algorithm;
+
+/* select.c: all algorithms, and the choice for a call. `reach` says what the ranks of the group have in common. The choice
+ * depends only on the call, n, `reach` and the environment, so it is the same on all ranks; `why` (may be NULL) gets a text. */
+extern const tdmi_algorithm *const tdmi_algorithms[];
+extern const size_t tdmi_algorithm_count;
+tdm_status tdmi_select(const tdmi_call *call, int n, unsigned reach, const tdmi_algorithm **out, const char **why);
+
+#endif

@@ -1,0 +1,45 @@
+/* config.h - the one table of TANDEM_* variables. A variable exists if and only if it stands here; an unknown TANDEM_*
+ * in the environment is warned about once. Ranks as threads share the environment, so nothing here is per rank. */
+#ifndef TDMI_CORE_CONFIG_H
+#define TDMI_CORE_CONFIG_H
+
+#include "core/error.h"
+
+/* X(NAME, default, help): the variable is TANDEM_NAME */
+#define TDMI_CONFIG_MAP(X)                                                                                             \
+    X(LOG, "warn", "log levels: LEVEL[,AREA=LEVEL...]; error warn info debug trace")                                   \
+    X(TRANSPORT, "auto", "auto (shm inside a node, tcp between nodes), shm or tcp for every link")                     \
+    X(ALGO, "auto", "collective algorithm: NAME, or OP[:MIN-MAX]=NAME,...")                                            \
+    X(SUM_ORDER, "canonical", "canonical: same bits everywhere; fast: allows algorithms that reorder sums")            \
+    X(TIMEOUT, "300", "seconds a collective waits for its peers")                                                      \
+    X(RDZV_TIMEOUT, "60", "seconds a group waits for all ranks to arrive")                                             \
+    X(JOB_SECRET, "", "secret shared by the ranks of one job; tandem run makes one")                                   \
+    X(JOB_ID, "", "name of the job in logs and messages; tandem run makes one")                                        \
+    X(NODE_ID, "", "splits one host into virtual nodes: ranks with different ids share no memory")                     \
+    X(IFNAME, "", "network interface whose address other nodes connect to")                                            \
+    X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \
+    X(ISA, "auto", "kernels: auto, plain, avx2 or avx512")                                                             \
+    X(RNG, "avx2", "which of PyTorch's CPU variants random numbers follow: avx2 or default")                           \
+    X(DROPOUT_RNG, "auto", "which of PyTorch's generators dropout follows: auto (by CPU vendor), mkl or plain")
+
+typedef enum {
+#define TDMI_CONFIG_ENUM(NAME, value, help) TDMI_CONFIG_##NAME,
+    TDMI_CONFIG_MAP(TDMI_CONFIG_ENUM)
+#undef TDMI_CONFIG_ENUM
+    TDMI_CONFIG_COUNT
+} tdmi_config_key;
+
+/* The variable's value from the environment, or its default. Never NULL. An empty value counts as unset. */
+const char *tdmi_config_text(tdmi_config_key key);
+/* The same as a number; a value that is not a number in [min, max] is TDM_ERR_INVALID with a text that says so. */
+tdm_status tdmi_config_number(tdmi_config_key key, double min, double max, double *out);
+/* "TANDEM_LOG" and what it means, for help texts. */
+const char *tdmi_config_name(tdmi_config_key key);
+const char *tdmi_config_help(tdmi_config_key key);
+/* Warns about TANDEM_* variables that are not in the table, once a process. */
+void tdmi_config_warn_unknown(void);
+
+/* "25M" -> 26214400. Whole numbers with K M G T as powers of 1024, or a fraction with a suffix ("0.5M"). */
+tdm_status tdmi_parse_size(const char *text, const char *what, size_t *out);
+
+#endif

@@ -1,0 +1,149 @@
+/* cpu.c - CPU features, usable cores, memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "core/cpu.h"
+
+#include "core/config.h"
+#include "core/log.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const isa_names[TDMI_ISA_COUNT] = {"plain", "avx2", "avx512"};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static tdmi_isa isa;        /* written once under `once` */
+static char model[128];     /* written once under `once` */
+static bool intel;          /* written once under `once` */
+
+static tdmi_isa best_isa(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return TDMI_ISA_PLAIN;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return TDMI_ISA_AVX512;
+    return TDMI_ISA_AVX2;
+#else
+    return TDMI_ISA_PLAIN;
+#endif
+}
+
+static void read_cpu(void)
+{
+    snprintf(model, sizeof model, "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (file != NULL) {
+        char line[512];
+        while (fgets(line, sizeof line, file) != NULL) {
+            char *value = strchr(line, ':');
+            if (value == NULL)
+                continue;
+            value += strspn(value, ": \t");
+            value[strcspn(value, "\n")] = '\0';
+            if (strncmp(line, "vendor_id", 9) == 0)
+                intel = strcmp(value, "GenuineIntel") == 0;
+            if (strncmp(line, "model name", 10) == 0) {
+                snprintf(model, sizeof model, "%s", value);
+                break;
+            }
+        }
+        fclose(file);
+    }
+    isa = best_isa();
+    const char *wanted = tdmi_config_text(TDMI_CONFIG_ISA);
+    if (strcmp(wanted, "auto") == 0)
+        return;
+    for (int i = 0; i < TDMI_ISA_COUNT; i++)
+        if (strcmp(wanted, isa_names[i]) == 0) {
+            if ((tdmi_isa)i > isa)
+                log_warn(TDM_LOG_CORE, "TANDEM_ISA=%s: this CPU has only %s, which is used", wanted, isa_names[isa]);
+            else
+                isa = (tdmi_isa)i;
+            return;
+        }
+    log_warn(TDM_LOG_CORE, "TANDEM_ISA=%s is none of auto, plain, avx2, avx512 and has no effect", wanted);
+}
+
+tdmi_isa tdmi_cpu_isa(void)
+{
+    pthread_once(&once, read_cpu);
+    return isa;
+}
+
+const char *tdmi_isa_name(tdmi_isa which)
+{
+    return (unsigned)which < TDMI_ISA_COUNT ? isa_names[which] : "unknown";
+}
+
+const char *tdmi_cpu_model(void)
+{
+    pthread_once(&once, read_cpu);
+    return model;
+}
+
+bool tdmi_cpu_is_intel(void)
+{
+    pthread_once(&once, read_cpu);
+    return intel;
+}
+
+/* The first line of a file, or false. */
+static bool read_line(const char *path, char *line, size_t nbytes)
+{
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    bool got = fgets(line, (int)nbytes, file) != NULL;
+    fclose(file);
+    return got;
+}
+
+/* Cores granted by the cgroup's quota, or a huge number where there is none. */
+static double quota_cores(void)
+{
+    char line[128];
+    double quota, period;
+    if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0)
+        return quota / period;
+    if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof line) && (quota = atof(line)) > 0 &&
+        read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", line, sizeof line) && (period = atof(line)) > 0)
+        return quota / period;
+    return 1e9;
+}
+
+int tdmi_cpu_usable(void)
+{
+    cpu_set_t set;
+    int cores = 1;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        cores = CPU_COUNT(&set);
+    else if (sysconf(_SC_NPROCESSORS_ONLN) > 0)
+        cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    double quota = ceil(quota_cores());
+    if (quota < cores)
+        cores = (int)quota;
+    return cores < 1 ? 1 : cores;
+}
+
+size_t tdmi_memory_total(void)
+{
+    size_t total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    char line[128];
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (read_line(limits[i], line, sizeof line) && line[0] != 'm') {
+            unsigned long long limit = strtoull(line, NULL, 10);
+            if (limit > 0 && limit < total)
+                total = (size_t)limit;
+        }
+    return total;
+}

@@ -1,0 +1,21 @@
+/* cpu.h - what this processor can do, and how many cores this process may use. */
+#ifndef TDMI_CORE_CPU_H
+#define TDMI_CORE_CPU_H
+
+#include "core/error.h"
+
+typedef enum { TDMI_ISA_PLAIN, TDMI_ISA_AVX2, TDMI_ISA_AVX512, TDMI_ISA_COUNT } tdmi_isa;
+
+/* The best instruction set that this CPU and its kernel support (AVX2 means with FMA and F16C; AVX-512 means F, BW, DQ and
+ * VL), limited by TANDEM_ISA. Read once. */
+tdmi_isa tdmi_cpu_isa(void);
+const char *tdmi_isa_name(tdmi_isa isa); /* "plain", "avx2", "avx512" */
+/* Cores this process may use: its affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
+int tdmi_cpu_usable(void);
+/* "Intel(R) Xeon(R) ..." of /proc/cpuinfo, static storage; "unknown" where there is none. */
+const char *tdmi_cpu_model(void);
+bool tdmi_cpu_is_intel(void);
+/* Physical memory of this machine in bytes, limited by the cgroup's limit. */
+size_t tdmi_memory_total(void);
+
+#endif

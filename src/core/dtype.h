@@ -1,0 +1,39 @@
+/* dtype.h - float16 and bfloat16 as bits, converted one at a time (bulk conversion lives with the reduce kernels). */
+#ifndef TDMI_CORE_DTYPE_H
+#define TDMI_CORE_DTYPE_H
+
+#include <tandem/dtype.h>
+
+#include <string.h>
+
+static inline uint32_t tdmi_float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float tdmi_float_from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float tdmi_bf16_to_f32(uint16_t half)
+{
+    return tdmi_float_from_bits((uint32_t)half << 16);
+}
+
+/* Round to nearest even; every NaN becomes the quiet NaN 0x7fc0 (as PyTorch does). */
+static inline uint16_t tdmi_f32_to_bf16(float value)
+{
+    uint32_t bits = tdmi_float_bits(value);
+    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+}
+
+float tdmi_f16_to_f32(uint16_t half);
+uint16_t tdmi_f32_to_f16(float value); /* round to nearest even, overflow to infinity */
+
+#endif

@@ -1,0 +1,23 @@
+/* store.h - the key-value store where ranks meet: one ops table, an in-process and a TCP store behind it. */
+#ifndef TDMI_STORE_STORE_H
+#define TDMI_STORE_STORE_H
+
+#include "core/error.h"
+
+#include <tandem/group.h>
+
+#define TDMI_STORE_KEY_MAX 256              /* bytes, with the final NUL */
+#define TDMI_STORE_VALUE_MAX (1u << 20)     /* bytes */
+
+/* All are safe to call from several threads. Keys are text. */
+tdm_status tdmi_store_set(tdm_store *store, const char *key, const void *value, size_t nbytes);
+/* Waits until the key exists. *value: new block of *nbytes and a NUL behind them, freed with tdmi_free.
+ * TDM_ERR_TIMEOUT when the deadline passes, TDM_ERR_PEER_LOST when the server is gone. */
+tdm_status tdmi_store_get(tdm_store *store, const char *key, int64_t deadline_ns, char **value, size_t *nbytes);
+/* Adds to the number under the key (0 if there is none) and gives the sum: *out is distinct for each caller of +1. */
+tdm_status tdmi_store_add(tdm_store *store, const char *key, int64_t delta, int64_t *out);
+/* Whether the key exists now. */
+tdm_status tdmi_store_has(tdm_store *store, const char *key, bool *out);
+tdm_status tdmi_store_delete(tdm_store *store, const char *key);
+
+#endif

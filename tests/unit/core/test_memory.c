@@ -1,0 +1,62 @@
+/* test_memory.c - labelled allocation. */
+#include "core/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void find_label(const char *label, size_t nbytes, void *arg)
+{
+    if (strcmp(label, "wanted") == 0)
+        *(size_t *)arg = nbytes;
+}
+
+static void blocks_are_counted_under_their_label(void **state)
+{
+    (void)state;
+    uint64_t before = tdmi_memory_allocations();
+    size_t held = tdmi_memory_held();
+    char *a = tdmi_malloc(100, "wanted"), *b = tdmi_calloc(10, 5, "wanted");
+    assert_int_equal(tdmi_memory_allocations() - before, 2);
+    assert_int_equal(tdmi_memory_held() - held, 150);
+    size_t nbytes = 0;
+    tdmi_memory_by_label(find_label, &nbytes);
+    assert_int_equal(nbytes, 150);
+    a = tdmi_realloc(a, 200, "ignored");
+    tdmi_memory_by_label(find_label, &nbytes);
+    assert_int_equal(nbytes, 250);
+    tdmi_free(a);
+    tdmi_free(b);
+    tdmi_free(NULL);
+    assert_int_equal(tdmi_memory_held(), held);
+}
+
+static void alignment_is_kept(void **state)
+{
+    (void)state;
+    for (size_t alignment = 16; alignment <= 1u << 16; alignment *= 2) {
+        void *block = tdmi_aligned_alloc(alignment, 3, "aligned");
+        assert_int_equal((uintptr_t)block % alignment, 0);
+        tdmi_free(block);
+    }
+}
+
+static void a_size_no_machine_has_is_an_error_with_its_label(void **state)
+{
+    (void)state;
+    assert_null(tdmi_calloc(SIZE_MAX / 4, 8, "monster"));
+    assert_non_null(strstr(tdm_error_text(), "monster"));
+    assert_null(tdmi_malloc(SIZE_MAX - 10, "giant"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_counted_under_their_label),
+        cmocka_unit_test(alignment_is_kept),
+        cmocka_unit_test(a_size_no_machine_has_is_an_error_with_its_label),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
