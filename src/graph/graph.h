@@ -1,0 +1,100 @@
+/* graph.h - a training step as plain data: tensors and the nodes that make them, in execution order.
+ *
+ * A model's builder writes the forward nodes; passes add the rest (autodiff, bucket, shard, place); the executor runs the
+ * list from top to bottom. Each tensor has one producer (SSA); what shares memory says so by `alias`. verify.c checks every
+ * rule after every pass. */
+#ifndef TDMI_GRAPH_GRAPH_H
+#define TDMI_GRAPH_GRAPH_H
+
+#include "graph/op.h"
+
+typedef int32_t tdmi_id; /* index of a tensor or node; -1: none */
+
+typedef enum {
+    TDMI_ROLE_INPUT,      /* filled by the caller before a step: tokens, targets */
+    TDMI_ROLE_PARAMETER,  /* lives across steps; shared by the ranks of a node */
+    TDMI_ROLE_ACTIVATION, /* lives within a step */
+    TDMI_ROLE_GRADIENT,   /* of a parameter; a view into its bucket */
+    TDMI_ROLE_OUTPUT      /* read by the caller after a step: loss */
+} tdmi_role;
+
+typedef enum { TDMI_PHASE_FORWARD, TDMI_PHASE_BACKWARD, TDMI_PHASE_COMMUNICATION, TDMI_PHASE_OPTIMIZER } tdmi_phase;
+
+typedef struct tdmi_tensor {
+    char name[96];
+    tdmi_shape shape;
+    tdmi_role role;
+    tdmi_id producer;  /* node, -1 for inputs and parameters */
+    tdmi_id alias;     /* shares the memory of this earlier tensor (in place), or -1 */
+    tdmi_id gradient;  /* of a PARAMETER: its gradient tensor, or -1 (frozen, or before autodiff) */
+    tdmi_id parameter; /* of a GRADIENT: its parameter */
+    bool decay;        /* PARAMETER: weight decay applies (matrices and embeddings) */
+    int bucket;        /* GRADIENT and PARAMETER after the bucket pass, else -1 */
+    size_t offset;     /* after place: bytes from the start of the slab (ACTIVATION, OUTPUT, INPUT); GRADIENT and PARAMETER:
+                          elements from the start of the bucket, after the bucket pass */
+} tdmi_tensor;
+
+typedef struct tdmi_node {
+    tdmi_op op;
+    tdmi_phase phase;
+    tdmi_attr attr;
+    int in_count, out_count;
+    tdmi_id in[TDMI_NODE_IN_MAX], out[TDMI_NODE_OUT_MAX]; /* -1: absent */
+    char label[96];                                        /* "h.3.attn.qkv", for timelines and messages */
+} tdmi_node;
+
+typedef struct tdmi_bucket {
+    size_t count;    /* elements, padded so that every rank's slice is equal and 64-byte aligned */
+    size_t used;     /* elements that belong to parameters */
+    int parameters;  /* how many */
+} tdmi_bucket;
+
+typedef struct tdmi_graph {
+    char name[64];
+    tdmi_tensor *tensor;
+    int tensor_count, tensor_capacity;
+    tdmi_node *node;
+    int node_count, node_capacity;
+    tdmi_bucket *bucket; /* after the bucket pass, in the order they become ready */
+    int bucket_count;
+    size_t slab_nbytes; /* after place */
+    tdmi_id loss;       /* the OUTPUT that backward starts from, or -1 */
+    tdm_status status;  /* first error of a builder; checked by tdmi_graph_status */
+} tdmi_graph;
+
+tdmi_graph *tdmi_graph_create(const char *name);
+void tdmi_graph_destroy(tdmi_graph *graph);
+/* A copy that shares nothing: an evaluation graph starts as the forward copy of the training graph. */
+tdmi_graph *tdmi_graph_copy(const tdmi_graph *graph);
+
+/* Builders. They infer and check shapes; an error (say, width not divisible by heads) stays in graph->status with its text,
+ * and further calls do nothing, so a model checks once at its end with tdmi_graph_status (which restores the text). */
+tdmi_id tdmi_graph_input(tdmi_graph *g, const char *name, tdm_dtype dtype, int ndim, const int64_t *dims);
+tdmi_id tdmi_graph_parameter(tdmi_graph *g, const char *name, int ndim, const int64_t *dims, bool decay);
+tdmi_id tdmi_embedding(tdmi_graph *g, const char *label, tdmi_id tokens, tdmi_id wte, tdmi_id wpe);
+tdmi_id tdmi_linear(tdmi_graph *g, const char *label, tdmi_id x, tdmi_id w, tdmi_id b);
+tdmi_id tdmi_layernorm(tdmi_graph *g, const char *label, tdmi_id x, tdmi_id w, tdmi_id b, float eps);
+tdmi_id tdmi_residual(tdmi_graph *g, const char *label, tdmi_id a, tdmi_id b);
+tdmi_id tdmi_gelu(tdmi_graph *g, const char *label, tdmi_id x);
+tdmi_id tdmi_attention(tdmi_graph *g, const char *label, tdmi_id qkv, int heads);
+tdmi_id tdmi_dropout(tdmi_graph *g, const char *label, tdmi_id x, float p); /* p == 0: x itself */
+tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdmi_id targets); /* the loss; sets g->loss */
+/* Another shape for the same memory and elements, e.g. [B,T,C] as [B, T C]: an alias, no node. */
+tdmi_id tdmi_reshape(tdmi_graph *g, tdmi_id x, int ndim, const int64_t *dims);
+tdm_status tdmi_graph_status(const tdmi_graph *g);
+
+/* For passes. Both append; a pass that reorders builds a new node array. */
+tdmi_id tdmi_graph_add_tensor(tdmi_graph *g, const tdmi_tensor *tensor);
+tdmi_id tdmi_graph_add_node(tdmi_graph *g, const tdmi_node *node);
+
+/* Every rule of a graph: ids in range, one producer, made before read, shapes as op.h says, aliases not overwritten while
+ * still read; after autodiff and bucket: each parameter's gradient in exactly one bucket, each bucket started after its last
+ * gradient, an update after the verdict and after the last reader on this rank of every parameter in the bucket, and
+ * PARAMETERS_READY between an update and the next reader. TDM_ERR_INTERNAL with node and rule. */
+tdm_status tdmi_graph_verify(const tdmi_graph *g);
+/* One line a node: phase, op, label, shapes, bucket, memory. Returns new text (tdmi_free), NULL without memory. */
+char *tdmi_graph_print(const tdmi_graph *g);
+/* Sum of the parameters' elements, shared ones counted once. */
+size_t tdmi_graph_parameter_count(const tdmi_graph *g);
+
+#endif

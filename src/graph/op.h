@@ -1,0 +1,96 @@
+/* op.h - the operations of a training step, with the shapes they take.
+ *
+ * B batch, T time, N rows (B T, or any leading dimensions), C width, H heads, V vocabulary, P positions, I in, O out.
+ * f32, contiguous, row major unless said. An input in [] may be absent (-1 in the graph, NULL in a kernel). An output marked
+ * += is added to when its bit in attr.accumulate is set, else overwritten.
+ *
+ * op                      in                                              out
+ * EMBEDDING               tokens[B,T] i32, wte[V,C], [wpe[P,C]]           y[B,T,C]
+ * LINEAR                  x[N,I], w[O,I], [b[O]]                          y[N,O]
+ * LAYERNORM               x[N,C], w[C], b[C]                              y[N,C], mean[N], rstd[N]           attr.eps
+ * RESIDUAL                a, b of one shape                               y
+ * GELU                    x                                               y                                  tanh form
+ * ATTENTION               qkv[B,T,3C]                                     y[B,T,C], lse[B,H,T]               attr.heads; causal
+ * DRAW_MASK                                                               mask[...] u8, 1 = kept             attr.p, attr.counter
+ * DROPOUT                 x, mask                                         y = x mask / (1 - p)               attr.p
+ * CROSS_ENTROPY           logits[N,V], targets[N] i32                     loss[1] mean, lse[N]
+ * EMBEDDING_BACKWARD      dy[B,T,C], tokens                               [dwte[V,C]] +=, [dwpe[P,C]] +=
+ * LINEAR_BACKWARD_INPUT   dy[N,O], w[O,I]                                 dx[N,I] +=
+ * LINEAR_BACKWARD_WEIGHT  dy[N,O], x[N,I]                                 dw[O,I] +=, [db[O]] +=
+ * LAYERNORM_BACKWARD      dy[N,C], x[N,C], w[C], mean[N], rstd[N]         dx[N,C] +=, dw[C] +=, db[C] +=
+ * GELU_BACKWARD           dy, x                                           dx (may be dy's memory)
+ * ATTENTION_BACKWARD      dy[B,T,C], qkv[B,T,3C], y[B,T,C], lse[B,H,T]    dqkv[B,T,3C]
+ * DROPOUT_BACKWARD        dy, mask                                        dx (may be dy's memory)            attr.p
+ * CROSS_ENTROPY_BACKWARD  logits[N,V], targets[N], lse[N]                 dlogits[N,V] (may be logits' memory), of the mean
+ * ADD                     a, b                                            y (may be a's memory)
+ *
+ * Communication and optimizer, placed by passes/ and run by exec/ itself, not by kernels (attr.bucket names the bucket):
+ * BUCKET_START            gradients of the bucket                         starts its reduction over the ranks
+ * BUCKET_WAIT                                                             the rank's slice of the bucket is reduced
+ * VERDICT                 loss[1]                                         mean loss, gradient norm and clip factor of all ranks
+ * UPDATE                                                                  optimizer on the rank's slice of the bucket
+ * PARAMETERS_READY                                                        every rank sees the bucket's new parameters */
+#ifndef TDMI_GRAPH_OP_H
+#define TDMI_GRAPH_OP_H
+
+#include "core/error.h"
+
+#include <tandem/dtype.h>
+
+#define TDMI_OP_MAP(X)                                                                                                 \
+    X(EMBEDDING, "embedding")                                                                                          \
+    X(LINEAR, "linear")                                                                                                \
+    X(LAYERNORM, "layernorm")                                                                                          \
+    X(RESIDUAL, "residual")                                                                                            \
+    X(GELU, "gelu")                                                                                                    \
+    X(ATTENTION, "attention")                                                                                          \
+    X(DRAW_MASK, "draw_mask")                                                                                          \
+    X(DROPOUT, "dropout")                                                                                              \
+    X(CROSS_ENTROPY, "cross_entropy")                                                                                  \
+    X(EMBEDDING_BACKWARD, "embedding_backward")                                                                        \
+    X(LINEAR_BACKWARD_INPUT, "linear_backward_input")                                                                  \
+    X(LINEAR_BACKWARD_WEIGHT, "linear_backward_weight")                                                                \
+    X(LAYERNORM_BACKWARD, "layernorm_backward")                                                                        \
+    X(GELU_BACKWARD, "gelu_backward")                                                                                  \
+    X(ATTENTION_BACKWARD, "attention_backward")                                                                        \
+    X(DROPOUT_BACKWARD, "dropout_backward")                                                                            \
+    X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward")                                                                \
+    X(ADD, "add")                                                                                                      \
+    X(BUCKET_START, "bucket_start")                                                                                    \
+    X(BUCKET_WAIT, "bucket_wait")                                                                                      \
+    X(VERDICT, "verdict")                                                                                              \
+    X(UPDATE, "update")                                                                                                \
+    X(PARAMETERS_READY, "parameters_ready")
+
+typedef enum {
+#define TDMI_OP_ENUM(NAME, name) TDMI_OP_##NAME,
+    TDMI_OP_MAP(TDMI_OP_ENUM)
+#undef TDMI_OP_ENUM
+    TDMI_OP_COUNT
+} tdmi_op;
+
+const char *tdmi_op_text(tdmi_op op);
+
+#define TDMI_DIMS_MAX 4
+#define TDMI_NODE_IN_MAX 6
+#define TDMI_NODE_OUT_MAX 4
+
+typedef struct tdmi_shape {
+    tdm_dtype dtype;
+    int ndim;
+    int64_t dims[TDMI_DIMS_MAX];
+} tdmi_shape;
+
+size_t tdmi_shape_count(const tdmi_shape *shape);  /* elements; 1 for ndim 0 */
+size_t tdmi_shape_nbytes(const tdmi_shape *shape);
+
+typedef struct tdmi_attr {
+    float eps;           /* LAYERNORM */
+    int heads;           /* ATTENTION */
+    float p;             /* DROPOUT: probability of zero */
+    uint64_t counter;    /* DRAW_MASK: its place in the order of draws of a step */
+    uint32_t accumulate; /* bit i: output i is added to */
+    int bucket;          /* communication and optimizer nodes */
+} tdmi_attr;
+
+#endif
