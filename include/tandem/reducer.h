@@ -23,8 +23,9 @@ extern "C" {
 typedef struct tdm_reducer tdm_reducer;
 
 typedef struct tdm_reducer_options {
-    double bucket_cap_mb;   /* MiB; a bucket closes once it holds this much. Default 25 */
-    double first_bucket_mb; /* of the bucket that is ready first, so that communication starts early. Default 1 */
+    double bucket_cap_mb;   /* MiB; a bucket closes once it holds this much. 0 (default): 25 */
+    double first_bucket_mb; /* of the bucket that is ready first, so that communication starts early. 0 (default): 1, or
+                               bucket_cap_mb where that is given */
     tdm_dtype dtype;        /* F32 (default), F64, BF16 or F16; halves are summed in float32 */
     tdm_op op;              /* AVG (default) or SUM */
     bool find_unused;       /* ranks may leave parameters out of a step: those count as zero, see tdm_reducer_used */

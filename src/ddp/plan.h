@@ -4,8 +4,13 @@
 
 #include "core/error.h"
 
+/* Caps in bytes from what the user gave in MiB; 0 (or less): not given. Neither given: 25 MiB, and 1 MiB for the first bucket,
+ * so that communication starts early. Only the cap given: it holds for the first bucket too, so a setting is never ignored. */
+void tdmi_plan_caps(double cap_mb, double first_mb, size_t *cap, size_t *first_cap);
+
 /* nbytes[i]: bytes of parameter i in the order gradients become ready; a bucket closes once it holds at least its cap: the
- * first `first_cap`, the others `cap`. A parameter is never split. bucket_of[i] gets its bucket. Returns the number of buckets.
+ * first `first_cap`, the others `cap`. A parameter is never split; one of no bytes never opens a bucket, unless it comes first.
+ * bucket_of[i] gets its bucket. Returns the number of buckets.
  * Source  torch.distributed's compute_bucket_assignment_by_size */
 int tdmi_plan_buckets(const size_t *nbytes, int count, size_t first_cap, size_t cap, int *bucket_of);
 
