@@ -8,10 +8,13 @@
 /* out[i] = a[i] op b[i], all three of the accumulate type `dtype` (never a half; AVG adds). out may be a or b. */
 void tdmi_reduce_pair(tdm_dtype dtype, tdm_op op, const void *a, const void *b, void *out, size_t count);
 
-/* out = finished op over in[0..n-1] in the canonical balanced tree (adjacent pairs, pairs of pairs; a missing leaf changes
- * nothing), all of type `dtype`: halves are summed in float32 and rounded once, AVG is scaled by 1/n. out may be one of the
- * inputs. Any count: it goes through cache-sized tiles. */
-void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *out, size_t count);
+/* Each of out[0..n_out-1] = finished op over in[0..n-1] in the canonical balanced tree (adjacent pairs, pairs of pairs; a
+ * missing leaf changes nothing), all of type `dtype`: halves are summed in float32 and rounded once, AVG is scaled by 1/n.
+ * Any count: it goes through small tiles, and a tile is read from all inputs before it is written, so outs may be inputs.
+ * stream: the results are larger than the cache and not read soon, so stores go past it; they are visible to other ranks
+ * after the usual release. n == 1 copies. */
+void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
+                      bool stream);
 
 /* acc = in, widened from dtype to the accumulate type of (dtype, op). */
 void tdmi_reduce_widen(tdm_dtype dtype, tdm_op op, const void *in, void *acc, size_t count);

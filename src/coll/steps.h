@@ -11,7 +11,12 @@
 
 /* Which buffer a range lies in. IN and OUT are the caller's. ACC is this rank's scratch of `acc_count` elements in the
  * accumulate type (float32 for halves, int64 for integer averages, else the dtype itself). STAGE is this rank's block in
- * shared memory, for callers whose buffers no peer can reach. */
+ * shared memory, for callers whose buffers no peer can reach. Each rank has two blocks of TDMI_STAGE_BYTES and takes them in
+ * turn, one for each call whose list uses STAGE. Such a list has at least one MEET, so when a rank gets a block back all
+ * peers have finished the call they read it in: no meeting is needed at the end of a list just to protect STAGE.
+ * For a broadcast IN and OUT are both the caller's data. A barrier has no IN and OUT. */
+#define TDMI_STAGE_BYTES ((size_t)1 << 20)
+
 typedef enum { TDMI_BUFFER_IN, TDMI_BUFFER_OUT, TDMI_BUFFER_ACC, TDMI_BUFFER_STAGE } tdmi_buffer;
 
 typedef struct tdmi_range {
@@ -30,10 +35,10 @@ typedef enum {
     /* shared memory. Buffers of other ranks are read and written in place. */
     TDMI_STEP_PUBLISH,     /* tell all ranks where IN, OUT, STAGE are, and that all writes so far are visible */
     TDMI_STEP_MEET,        /* wait until every rank has published as often as this one */
-    TDMI_STEP_REDUCE_FROM, /* ACC-tile of `src` <- op over the same range of all ranks' src.buffer, canonical tree, finished;
-                              always followed by the COPY_TO steps that take its result */
-    TDMI_STEP_COPY_TO,     /* the reduced range -> the same range of dst.buffer of rank `to`, or of all ranks if to == -1;
-                              dst.first may differ from the source's first (reduce-scatter) */
+    TDMI_STEP_REDUCE_FROM, /* op over `src` of all ranks (src.buffer of each, same range), canonical tree, finished, in dtype;
+                              the one step behind it, a COPY_TO of equal count, takes the result (tdmi_reduce_tree does both) */
+    TDMI_STEP_COPY_TO,     /* the reduced range -> `dst` of rank `to`, or of all ranks if to == -1; dst.first may differ from
+                              the source's first (reduce-scatter) */
     TDMI_STEP_COPY_FROM    /* own dst <- src of rank `from` */
 } tdmi_step_kind;
 
@@ -68,7 +73,7 @@ typedef struct tdmi_steps {
     tdmi_step *step;
     size_t count, capacity;
     size_t acc_count;   /* elements of ACC needed */
-    size_t stage_count; /* elements of STAGE needed */
+    size_t stage_count; /* elements of STAGE needed, in dtype; never more than TDMI_STAGE_BYTES */
     tdm_status status;  /* first failed append; checked once, at the end */
 } tdmi_steps;
 
