@@ -1,0 +1,32 @@
+/* reducer.h (internal) - what the executor needs beyond the public reducer: a plan made elsewhere, and the fused update. */
+#ifndef TDMI_DDP_REDUCER_H
+#define TDMI_DDP_REDUCER_H
+
+#include "core/error.h"
+
+#include <tandem/reducer.h>
+
+/* Instead of tdm_reducer_add: a parameter with its place in a plan that the caller made (bucket pass). bucket_count elements
+ * are the bucket's padded size. Buckets are numbered from 0 in the order they start. */
+tdm_status tdmi_reducer_add_planned(tdm_reducer *reducer, const char *name, size_t count, int bucket, size_t offset,
+                                    size_t bucket_count, int *id);
+/* Memory of a whole bucket, and the rank's slice of it (all of it unless options.scatter). */
+void *tdmi_reducer_bucket_memory(tdm_reducer *reducer, int bucket);
+void tdmi_reducer_slice(const tdm_reducer *reducer, int bucket, size_t *first, size_t *count);
+
+/* Called with each finished piece of the rank's slice of a bucket, in the reduction itself: first counts from the start of
+ * the bucket. Set before the step's first start. */
+typedef void (*tdmi_reducer_epilogue)(void *arg, int bucket, size_t first, size_t count, const void *reduced);
+void tdmi_reducer_set_epilogue(tdm_reducer *reducer, tdmi_reducer_epilogue epilogue, void *arg);
+
+/* A bucket at a time, in order: for a caller that has no use for single parameters. */
+tdm_status tdmi_reducer_start_bucket(tdm_reducer *reducer, int bucket);
+tdm_status tdmi_reducer_wait_bucket(tdm_reducer *reducer, int bucket);
+
+/* Times of the last reduction of a bucket (tdmi_now_ns): started here, done here; 0 while under way. */
+typedef struct tdmi_bucket_times {
+    int64_t started_ns, done_ns;
+} tdmi_bucket_times;
+tdmi_bucket_times tdmi_reducer_times(const tdm_reducer *reducer, int bucket);
+
+#endif

@@ -1,0 +1,68 @@
+/* exec.h - runs a finished graph: every pointer bound, every kernel prepared, nothing left to decide or to allocate.
+ *
+ * Training walks the nodes in order. A bucket's reduction starts at its BUCKET_START node and advances between the compute
+ * nodes that follow; the optimizer updates this rank's slices; PARAMETERS_READY is where ranks meet before the next step.
+ * Where all ranks are on one node there is one copy of the parameters, each slice written by its owner. */
+#ifndef TDMI_EXEC_EXEC_H
+#define TDMI_EXEC_EXEC_H
+
+#include "graph/graph.h"
+#include "optim/optimizer.h"
+#include "trace/trace.h"
+
+#include <tandem/collective.h>
+
+#include <stdatomic.h>
+
+typedef struct tdmi_exec tdmi_exec;
+
+typedef struct tdmi_exec_options {
+    tdm_group *group;           /* borrowed; NULL: no communication (evaluation, generation) */
+    tdmi_exec *parameters_of;   /* use this executor's parameters (found by name), it must outlive this one; NULL: own */
+    tdmi_optimizer optimizer;   /* of a training graph */
+    int shard;                  /* as the pipeline was told */
+    double clip;                /* largest gradient norm; 0: the graph was made without clipping */
+    int isa;                    /* tdmi_cpu_isa() */
+    void (*draw)(void *arg, uint8_t *mask, size_t count, float p); /* fills a dropout mask, in the order of counters */
+    void *draw_arg;
+    tdmi_trace *trace;          /* borrowed; NULL: none */
+    const atomic_int *interrupt; /* non-zero: a step ends between two nodes with TDM_ERR_INTERRUPTED; NULL: never */
+} tdmi_exec_options;
+
+/* The graph is borrowed and must outlive the executor. Collective where there is a group. */
+tdm_status tdmi_exec_create(const tdmi_graph *graph, const tdmi_exec_options *options, tdmi_exec **out);
+void tdmi_exec_destroy(tdmi_exec *exec);
+
+/* Memory of a tensor: INPUT, PARAMETER, OUTPUT or GRADIENT; NULL for others. */
+void *tdmi_exec_memory(tdmi_exec *exec, tdmi_id tensor);
+/* Whether the ranks of this node share one copy of the parameters: then only one of them initialises it. */
+bool tdmi_exec_shares_parameters(const tdmi_exec *exec);
+
+typedef struct tdmi_step_result {
+    double loss;      /* mean over the ranks */
+    double grad_norm; /* of the averaged gradient, before clipping */
+    bool stop;        /* some rank asked to stop */
+    int64_t forward_ns, backward_ns, optimizer_ns;
+    int64_t comm_ns;         /* time during which a collective was under way */
+    int64_t comm_exposed_ns; /* the part of it in which this rank computed nothing */
+} tdmi_step_result;
+
+/* One training step on the inputs that are in place. step counts from 1 (bias correction); ask_stop travels to all ranks
+ * with the verdict. TDM_ERR_NOT_FINITE: rank, node and step in the text, on every rank. */
+tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_stop, bool traced, tdmi_step_result *out);
+/* Forward nodes only; the loss, where there is one, is this rank's. */
+tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out);
+
+/* Optimizer state in flat slices, for checkpoints. Visits the parts of each parameter whose state this rank owns:
+ * [first, first + count) of parameter tensor `id`; moment[k] of tdmi_optimizer_moments(), NULL beyond. */
+typedef tdm_status (*tdmi_exec_visit)(void *arg, tdmi_id parameter, size_t first, size_t count, float *const *moment);
+tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *arg);
+/* The commit word: false while, or after a death during which, some rank was between the first and the last write of an
+ * update. Nobody may save or go on then. */
+bool tdmi_exec_is_consistent(const tdmi_exec *exec);
+/* Makes parameters written by this rank visible to all: after initialising or loading. Collective. */
+tdm_status tdmi_exec_publish_parameters(tdmi_exec *exec);
+
+size_t tdmi_exec_slab_nbytes(const tdmi_exec *exec);
+
+#endif
