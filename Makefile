@@ -1,0 +1,69 @@
+# Makefile - the commands people type; Meson does the work. `make help` lists them.
+
+BUILD ?= build
+VENV ?= $(or $(TANDEM_VENV),$(BUILD)/venv)
+PREFIX ?= /usr/local
+# More Meson options, for example MESON_OPTIONS=-Dwerror=true
+MESON_OPTIONS ?=
+TEST_OPTIONS ?= --print-errorlogs
+
+sanitize_options = -Dbuildtype=debugoptimized -Db_lundef=false
+log = meson-logs/testlog.json
+
+.PHONY: all help setup demo test test-torch test-asan test-tsan bench install clean
+
+all: ## build/tandem, build/libtandem.so, build/libtandem_train.so
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install missing Debian packages (as root)
+	@tools/setup.sh build test
+
+demo: ## train a small GPT on the King James Bible, on all cores, and let it write
+	@tools/setup.sh build
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+	@tools/demo.sh $(BUILD)
+
+test: setup ## build and run every test
+	@rm -f $(BUILD)/$(log)
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+	@-meson test -C $(BUILD) --no-rebuild $(TEST_OPTIONS)
+	@tools/test_summary.py $(BUILD)/$(log)
+
+test-torch: ## compare with PyTorch, in a virtual environment made for it
+	@tools/setup.sh build torch
+	@rm -f $(BUILD)/torch.xml
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+	@tools/venv.sh $(VENV)
+	@-TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/torch -q --junitxml=$(BUILD)/torch.xml
+	@tools/test_summary.py $(BUILD)/torch.xml
+
+test-asan: ## every test under clang's address and undefined-behaviour sanitizers
+	@tools/setup.sh build test sanitize
+	@rm -f $(BUILD)-asan/$(log)
+	@CC=clang CXX=clang++ tools/build.sh $(BUILD)-asan $(sanitize_options) -Db_sanitize=address,undefined $(MESON_OPTIONS)
+	@-tests/sanitize.sh meson test -C $(BUILD)-asan --no-rebuild --no-suite guards --timeout-multiplier 4 $(TEST_OPTIONS)
+	@tools/test_summary.py $(BUILD)-asan/$(log)
+
+test-tsan: ## every test under clang's thread sanitizer
+	@tools/setup.sh build test sanitize
+	@rm -f $(BUILD)-tsan/$(log)
+	@CC=clang CXX=clang++ tools/build.sh $(BUILD)-tsan $(sanitize_options) -Db_sanitize=thread $(MESON_OPTIONS)
+	@-tests/sanitize.sh meson test -C $(BUILD)-tsan --no-rebuild --no-suite guards --timeout-multiplier 8 $(TEST_OPTIONS)
+	@tools/test_summary.py $(BUILD)-tsan/$(log)
+
+bench: ## measure beside PyTorch and MPI (many minutes; wants a quiet machine)
+	@tools/setup.sh build torch bench
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+	@tools/venv.sh $(VENV)
+	@TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python bench/run.py
+
+install: ## install below PREFIX (default /usr/local)
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=lib
+	@meson install -C $(BUILD)
+
+clean: ## remove everything that was built, the virtual environment too
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan

@@ -1,0 +1,13 @@
+/* tandem.h - all of Tandem's public interface. */
+#ifndef TANDEM_TANDEM_H
+#define TANDEM_TANDEM_H
+
+#include <tandem/base.h>
+#include <tandem/collective.h>
+#include <tandem/dtype.h>
+#include <tandem/group.h>
+#include <tandem/reducer.h>
+#include <tandem/status.h>
+#include <tandem/train.h>
+
+#endif
