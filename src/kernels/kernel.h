@@ -19,9 +19,11 @@ typedef struct tdmi_kernel_io {
 typedef struct tdmi_kernel {
     const char *name; /* "linear/onednn", "gelu/avx512", "gelu/plain" */
     tdmi_op op;
+    int isa; /* tdmi_isa that it needs at least */
     /* Whether this kernel can do this shape at all. NULL: every shape. */
     bool (*supports)(const tdmi_kernel_io *io);
-    /* *state: new, for run() and release(); may be NULL. *workspace_nbytes: scratch that run() needs, 64-byte aligned. */
+    /* *state: new, for run() and release(); may be NULL. *workspace_nbytes: scratch that run() needs, 64-byte aligned.
+     * NULL: neither is needed. */
     tdm_status (*prepare)(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes);
     /* Pointers in the order of op.h, NULL where absent. Called by one thread; may use OpenMP inside. */
     void (*run)(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace);
@@ -45,9 +47,10 @@ static inline void tdmi_kernel_run(const tdmi_bound_kernel *b, const void *const
 }
 void tdmi_kernel_unbind(tdmi_bound_kernel *bound);
 
-/* All kernels that exist for an op, best first: for tests that compare each with the plain one, which is last. */
+/* All kernels that exist for an op, best first: for tests that compare each that this CPU can run with the plain one, which
+ * is last. */
 size_t tdmi_kernels_of(tdmi_op op, const tdmi_kernel *const **out);
-/* The table in use as text for the checkpoint and --explain: "isa avx512; onednn 2.6.3; linear=onednn ...". */
+/* The table in use as text for the checkpoint and --explain: "isa avx512; linear=onednn; ...". */
 const char *tdmi_kernels_table(void);
 /* Number of threads kernels use in this process; read from OMP_NUM_THREADS or set here before the first bind. */
 void tdmi_kernels_set_threads(int threads);

@@ -1,0 +1,46 @@
+/* threads.c - the number of threads kernels use, and tiles shared among them by OpenMP.
+ *
+ * Threads: a kernel is called by one thread, the executor's. With more than one thread, OpenMP's pool of that thread takes
+ * tiles as they come; every tile writes memory of its own, and the call returns when all are done. */
+#include "kernels/threads.h"
+
+#include "kernels/kernel.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static atomic_int threads; /* relaxed; 0: not known yet */
+
+void tdmi_kernels_set_threads(int count)
+{
+    atomic_store_explicit(&threads, count < 1 ? 1 : count, memory_order_relaxed);
+}
+
+int tdmi_kernels_threads(void)
+{
+    int count = atomic_load_explicit(&threads, memory_order_relaxed);
+    if (count == 0) {
+        const char *text = getenv("OMP_NUM_THREADS");
+        tdmi_kernels_set_threads(text != NULL ? atoi(text) : 1);
+        count = atomic_load_explicit(&threads, memory_order_relaxed);
+    }
+    return count;
+}
+
+void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int worker), void *arg)
+{
+#ifdef _OPENMP
+    const int count = tdmi_kernels_threads();
+    if (count > 1 && tiles > 1) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(count)
+        for (int64_t tile = 0; tile < tiles; tile++)
+            body(arg, tile, omp_get_thread_num());
+        return;
+    }
+#endif
+    for (int64_t tile = 0; tile < tiles; tile++)
+        body(arg, tile, 0);
+}

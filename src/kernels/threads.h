@@ -1,0 +1,14 @@
+/* threads.h - work cut into fixed tiles, shared by the threads of a kernel. Tiles never depend on the number of threads, so
+ * neither do results. */
+#ifndef TDMI_KERNELS_THREADS_H
+#define TDMI_KERNELS_THREADS_H
+
+#include <stdint.h>
+
+/* As set by tdmi_kernels_set_threads, else OMP_NUM_THREADS, else 1. */
+int tdmi_kernels_threads(void);
+/* body(arg, tile, worker) for each tile in 0..tiles-1; worker < tdmi_kernels_threads() names scratch nobody else uses now.
+ * One thread: a plain loop. */
+void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int worker), void *arg);
+
+#endif
