@@ -40,6 +40,7 @@ PLAIN_PUBLIC = {"tandem/base.h", "tandem/status.h", "tandem/dtype.h"}
 HOMES = {
     "dnnl.h": "src/kernels/onednn",
     "cblas.h": "src/kernels/blas",
+    "omp.h": "src/kernels/threads.c",
     "mpi.h": "src/engine/mpi",
     "sodium.h": "src/store",
     "xxhash.h": "src/checkpoint",
