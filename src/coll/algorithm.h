@@ -1,0 +1,66 @@
+/* algorithm.h - what the algorithm files share: ranges, the cutting of a buffer, where sums are kept. */
+#ifndef TDMI_COLL_ALGORITHM_H
+#define TDMI_COLL_ALGORITHM_H
+
+#include "coll/steps.h"
+
+static inline tdmi_range tdmi_range_of(tdmi_buffer buffer, size_t first, size_t count)
+{
+    return (tdmi_range){.buffer = buffer, .first = first, .count = count};
+}
+
+/* First element of chunk i when `count` elements are cut into n nearly equal chunks; i == n gives the end. */
+static inline size_t tdmi_chunk_first(size_t count, int n, int i)
+{
+    size_t whole = count / (size_t)n, rest = count % (size_t)n;
+    return (size_t)i * whole + ((size_t)i < rest ? (size_t)i : rest);
+}
+
+static inline tdmi_range tdmi_chunk(tdmi_buffer buffer, size_t count, int n, int i)
+{
+    size_t first = tdmi_chunk_first(count, n, i);
+    return tdmi_range_of(buffer, first, tdmi_chunk_first(count, n, i + 1) - first);
+}
+
+static inline void tdmi_steps_copy(tdmi_steps *s, tdmi_range src, tdmi_range dst)
+{
+    if (src.count > 0)
+        tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_COPY, .to = -1, .from = -1, .src = src, .dst = dst});
+}
+
+/* dst <- finished src; left out where the sum is the result already. */
+void tdmi_steps_finish(tdmi_steps *s, const tdmi_call *call, tdmi_range src, tdmi_range dst);
+
+static inline void tdmi_steps_meet(tdmi_steps *s)
+{
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_PUBLISH, .to = -1, .from = -1});
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_MEET, .to = -1, .from = -1});
+}
+
+/* dst of rank `to` (-1: all) <- the reduction of src over all ranks. */
+static inline void tdmi_steps_reduce_from(tdmi_steps *s, tdmi_range src, int to, tdmi_range dst)
+{
+    if (src.count == 0)
+        return;
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_REDUCE_FROM, .to = -1, .from = -1, .src = src});
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_COPY_TO, .to = to, .from = -1, .src = src, .dst = dst});
+}
+
+static inline void tdmi_steps_copy_from(tdmi_steps *s, int from, tdmi_range src, tdmi_range dst)
+{
+    if (src.count > 0)
+        tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_COPY_FROM, .to = -1, .from = from, .src = src, .dst = dst});
+}
+
+/* The one list of every operation for a group of one: the input is the result. */
+void tdmi_steps_alone(tdmi_steps *s, const tdmi_call *call);
+
+/* Whether sums need the ACC buffer, because their type is not the dtype. */
+static inline bool tdmi_widens(const tdmi_call *call)
+{
+    return tdmi_accumulate_dtype(call->dtype, call->op) != call->dtype;
+}
+
+extern const tdmi_algorithm tdmi_direct;
+
+#endif

@@ -1,0 +1,80 @@
+/* direct.c - every rank works in the others' buffers in place.  Use: all ranks on one node, buffers in shared memory.
+ *
+ *     allreduce, n = 3     rank 0 sums slice a of all inputs, rank 1 slice b, rank 2 slice c, each into every output
+ *     IN of rank 0   a0 b0 c0           OUT of every rank   A B C
+ *     IN of rank 1   a1 b1 c1   ---->                       | | `- written by rank 2 = (c0 + c1) + c2
+ *     IN of rank 2   a2 b2 c2                               | `--- written by rank 1
+ *                                                           `----- written by rank 0
+ * A meeting before (inputs are ready) and one after (outputs are written, inputs are free again). In place is safe: a slice
+ * is read by its owner alone, and each tile of it before it is written. Slices are cut at cache lines, so that no two ranks
+ * write one line.
+ *
+ * Cost   2 meetings; a rank reads S and writes S bytes, which together is one copy of each rank's buffer: S bytes a rank.
+ * Sums   canonical tree.     Needs  every rank reaches the others' IN and OUT.
+ * Paper  reduce-scatter, then all-gather, with loads and stores for messages: Thakur, Rabenseifner and Gropp,
+ *        IJHPCA 19(1), 2005, doi:10.1177/1094342005051521 */
+#include "coll/algorithm.h"
+
+#define LINE_BYTES 64
+
+static tdmi_range slice(const tdmi_call *call, tdmi_buffer buffer, int n, int rank)
+{
+    size_t line = LINE_BYTES / tdm_dtype_size(call->dtype), lines = (call->count + line - 1) / line;
+    size_t first = line * tdmi_chunk_first(lines, n, rank), end = line * tdmi_chunk_first(lines, n, rank + 1);
+    if (first > call->count)
+        first = call->count;
+    if (end > call->count)
+        end = call->count;
+    return tdmi_range_of(buffer, first, end - first);
+}
+
+static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+{
+    if (n == 1) {
+        tdmi_steps_alone(s, call);
+        return;
+    }
+    const size_t count = call->count;
+    tdmi_steps_meet(s);
+    switch (call->coll) {
+    case TDMI_COLL_ALLREDUCE:
+        tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), -1, slice(call, TDMI_BUFFER_OUT, n, rank));
+        break;
+    case TDMI_COLL_REDUCE_SCATTER:
+        tdmi_steps_reduce_from(s, tdmi_range_of(TDMI_BUFFER_IN, (size_t)rank * count, count), rank,
+                               tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
+        break;
+    case TDMI_COLL_ALL_GATHER:
+        for (int k = 0; k < n; k++) { /* the own block first, then from the right, so that not all read the same rank */
+            int from = (rank + k) % n;
+            tdmi_range src = tdmi_range_of(TDMI_BUFFER_IN, 0, count);
+            tdmi_range dst = tdmi_range_of(TDMI_BUFFER_OUT, (size_t)from * count, count);
+            if (from == rank)
+                tdmi_steps_copy(s, src, dst);
+            else
+                tdmi_steps_copy_from(s, from, src, dst);
+        }
+        break;
+    case TDMI_COLL_BROADCAST:
+        if (rank != call->root)
+            tdmi_steps_copy_from(s, call->root, tdmi_range_of(TDMI_BUFFER_IN, 0, count),
+                                 tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
+        break;
+    default: return; /* a barrier is one meeting */
+    }
+    tdmi_steps_meet(s);
+}
+
+static bool supports(tdmi_coll coll)
+{
+    return coll < TDMI_COLL_COUNT;
+}
+
+static tdmi_traffic cost(const tdmi_call *call, int rank, int n)
+{
+    (void)call, (void)rank, (void)n;
+    return (tdmi_traffic){0, 0}; /* nothing goes over links */
+}
+
+const tdmi_algorithm tdmi_direct = {
+    .name = "direct", .needs = TDMI_NEEDS_SHARED, .supports = supports, .steps = steps, .cost = cost};

@@ -1,0 +1,25 @@
+/* reduce_kernels.h - the table of inner loops that reduce_kernels.c fills once per instruction set. Only reduce.c and its
+ * tests see it. */
+#ifndef TDMI_COLL_REDUCE_KERNELS_H
+#define TDMI_COLL_REDUCE_KERNELS_H
+
+#include <tandem/dtype.h>
+
+#define TDMI_FOLD_MAX 4 /* leaves that one pass over memory takes */
+
+typedef struct tdmi_reduce_kernels {
+    /* acc [count] of the accumulate type <- tree over k leaves in[0..k-1] [count] of the dtype, at [dtype][op][k - 1].
+     * acc may be a leaf where the types agree. k = 1 widens. */
+    void (*fold[TDM_DTYPE_COUNT][TDM_OP_COUNT][TDMI_FOLD_MAX])(const void *const *in, void *acc, size_t count);
+    /* out [count] of the dtype <- acc, scaled by 1/n for AVG and rounded. NULL: the accumulated value is the result. */
+    void (*finish[TDM_DTYPE_COUNT][TDM_OP_COUNT])(const void *acc, void *out, size_t count, int n);
+    /* memcpy whose stores go past the cache; the caller fences. */
+    void (*stream)(void *out, const void *in, size_t nbytes);
+} tdmi_reduce_kernels;
+
+extern const tdmi_reduce_kernels tdmi_reduce_kernels_plain;
+#if defined(__x86_64__)
+extern const tdmi_reduce_kernels tdmi_reduce_kernels_avx2, tdmi_reduce_kernels_avx512;
+#endif
+
+#endif

@@ -1,0 +1,189 @@
+/* select.c - which algorithm a call takes: the one the user forces, else the first of the table that can.
+ *
+ * TANDEM_ALGO is NAME, for every operation that NAME offers, or a list of OP[:MIN-MAX]=NAME, where the first entry that fits
+ * counts: MIN <= size < MAX, sizes in bytes as `tandem bench` prints them, either may be left out. Names are compared without
+ * case, so NCCL's Ring is understood. */
+#include "coll/algorithm.h"
+
+#include "core/config.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* In the order of preference. */
+const tdmi_algorithm *const tdmi_algorithms[] = {
+    &tdmi_direct,
+};
+const size_t tdmi_algorithm_count = sizeof tdmi_algorithms / sizeof *tdmi_algorithms;
+
+enum { TEXT_MAX = 256 };
+
+/* Size of the call in bytes: the larger of its buffers. */
+static size_t call_bytes(const tdmi_call *call, int n)
+{
+    bool parts = call->coll == TDMI_COLL_REDUCE_SCATTER || call->coll == TDMI_COLL_ALL_GATHER;
+    return call->count * tdm_dtype_size(call->dtype) * (parts ? (size_t)n : 1);
+}
+
+/* Whether another order of additions can give other bits. */
+static bool depends_on_order(const tdmi_call *call, int n)
+{
+    bool reduces = call->coll == TDMI_COLL_ALLREDUCE || call->coll == TDMI_COLL_REDUCE_SCATTER;
+    bool inexact = call->dtype == TDM_F32 || call->dtype == TDM_F64 || call->dtype == TDM_F16 || call->dtype == TDM_BF16;
+    return reduces && inexact && n > 2 && call->op != TDM_MIN && call->op != TDM_MAX;
+}
+
+/* "direct, ring": the algorithms of this operation, or all where coll is COUNT. */
+static const char *names_of(tdmi_coll coll, char text[TEXT_MAX])
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < tdmi_algorithm_count; i++) {
+        const char *name = tdmi_algorithms[i]->name;
+        if ((coll != TDMI_COLL_COUNT && !tdmi_algorithms[i]->supports(coll)) || used + strlen(name) + 3 > TEXT_MAX)
+            continue;
+        if (used > 0) {
+            memcpy(text + used, ", ", 3);
+            used += 2;
+        }
+        memcpy(text + used, name, strlen(name) + 1);
+        used += strlen(name);
+    }
+    return text;
+}
+
+static const tdmi_algorithm *find(const char *name)
+{
+    for (size_t i = 0; i < tdmi_algorithm_count; i++)
+        if (strcasecmp(name, tdmi_algorithms[i]->name) == 0)
+            return tdmi_algorithms[i];
+    return NULL;
+}
+
+typedef struct entry {
+    const tdmi_algorithm *algorithm;
+    tdmi_coll coll; /* COUNT: every operation that the algorithm offers */
+    size_t min, max;
+} entry;
+
+/* Reads one entry of TANDEM_ALGO; `text` is cut up. */
+static tdm_status parse_entry(char *text, entry *out)
+{
+    char all[TEXT_MAX], whole[TEXT_MAX];
+    entry e = {.coll = TDMI_COLL_COUNT, .min = 0, .max = SIZE_MAX};
+    memcpy(whole, text, strlen(text) + 1);
+    char *name = strchr(text, '=');
+    if (name != NULL) {
+        *name++ = '\0';
+        char *min = strchr(text, ':'), *max = NULL;
+        if (min != NULL) {
+            *min++ = '\0';
+            max = strchr(min, '-');
+            if (max == NULL)
+                return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: \"%s\" has no size range; write OP:MIN-MAX=NAME, as in "
+                                 "allreduce:0-64K=direct", whole);
+            *max++ = '\0';
+            if ((*min != '\0' && tdmi_parse_size(min, "TANDEM_ALGO", &e.min) != TDM_OK) ||
+                (*max != '\0' && tdmi_parse_size(max, "TANDEM_ALGO", &e.max) != TDM_OK))
+                return TDM_ERR_INVALID;
+            if (e.min >= e.max)
+                return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: the range of \"%s\" is empty", whole);
+        }
+        for (int coll = 0; coll < TDMI_COLL_COUNT; coll++)
+            if (strcmp(text, tdmi_coll_name((tdmi_coll)coll)) == 0)
+                e.coll = (tdmi_coll)coll;
+        if (e.coll == TDMI_COLL_COUNT)
+            return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: \"%s\" in \"%s\" is no operation; there are allreduce, "
+                             "reduce_scatter, all_gather, broadcast, barrier", text, whole);
+    } else {
+        name = text;
+    }
+    e.algorithm = find(name);
+    if (e.algorithm == NULL)
+        return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: \"%s\" is no algorithm; there are %s", name,
+                         names_of(TDMI_COLL_COUNT, all));
+    if (e.coll != TDMI_COLL_COUNT && !e.algorithm->supports(e.coll))
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "TANDEM_ALGO: %s has no %s; %s has %s", e.algorithm->name,
+                         tdmi_coll_name(e.coll), tdmi_coll_name(e.coll), names_of(e.coll, all));
+    *out = e;
+    return TDM_OK;
+}
+
+/* The algorithm that TANDEM_ALGO names for this call, NULL if none. Every entry is read, so that a wrong one is found at the
+ * first call and not at the first that it would fit. */
+static tdm_status forced(const tdmi_call *call, int n, const tdmi_algorithm **out)
+{
+    const char *text = tdmi_config_text(TDMI_CONFIG_ALGO);
+    *out = NULL;
+    if (strcmp(text, "auto") == 0)
+        return TDM_OK;
+    const size_t nbytes = call_bytes(call, n);
+    while (*text != '\0') {
+        char one[TEXT_MAX];
+        size_t length = strcspn(text, ",");
+        if (length == 0 || length >= sizeof one)
+            return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO=%s has an entry that is empty or too long",
+                             tdmi_config_text(TDMI_CONFIG_ALGO));
+        memcpy(one, text, length);
+        one[length] = '\0';
+        text += length + (text[length] == ',');
+        entry e = {.algorithm = NULL};
+        tdm_status st = parse_entry(one, &e);
+        if (st != TDM_OK)
+            return st;
+        bool fits = e.coll == TDMI_COLL_COUNT ? e.algorithm->supports(call->coll)
+                                              : e.coll == call->coll && nbytes >= e.min && nbytes < e.max;
+        if (fits && *out == NULL)
+            *out = e.algorithm;
+    }
+    return TDM_OK;
+}
+
+static const char *missing(unsigned needs)
+{
+    if ((needs & TDMI_NEEDS_SHARED) != 0)
+        return "every rank's buffers in shared memory of one node (tdm_alloc), and the transport not forced to tcp";
+    if ((needs & TDMI_NEEDS_STAGE) != 0)
+        return "all ranks on one node, and the transport not forced to tcp";
+    return "links between the ranks";
+}
+
+tdm_status tdmi_select(const tdmi_call *call, int n, unsigned reach, const tdmi_algorithm **out, const char **why)
+{
+    const char *order = tdmi_config_text(TDMI_CONFIG_SUM_ORDER), *reason = "the only rank";
+    const tdmi_algorithm *choice;
+    char names[TEXT_MAX];
+    if (strcmp(order, "canonical") != 0 && strcmp(order, "fast") != 0)
+        return tdmi_fail(TDM_ERR_INVALID, "TANDEM_SUM_ORDER=%s is neither canonical nor fast", order);
+    tdm_status st = forced(call, n, &choice);
+    if (st != TDM_OK)
+        return st;
+    if (choice != NULL && n > 1) {
+        reason = "forced by TANDEM_ALGO";
+        if ((choice->needs & ~reach) != 0)
+            return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s needs %s; %s has %s",
+                             tdmi_coll_name(call->coll), n, choice->name, missing(choice->needs & ~reach),
+                             tdmi_coll_name(call->coll), names_of(call->coll, names));
+        if (choice->reorders && depends_on_order(call, n) && strcmp(order, "fast") != 0)
+            return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s adds in another order than the canonical "
+                             "tree, so its %s of %s has other bits; allow that with TANDEM_SUM_ORDER=fast (--sum-order fast)",
+                             tdmi_coll_name(call->coll), n, choice->name, tdm_op_name(call->op), tdm_dtype_name(call->dtype));
+    }
+    for (size_t i = 0; choice == NULL && i < tdmi_algorithm_count; i++) {
+        const tdmi_algorithm *a = tdmi_algorithms[i];
+        if (!a->supports(call->coll) || (n > 1 && (a->needs & ~reach) != 0) || (a->reorders && depends_on_order(call, n)))
+            continue;
+        choice = a;
+        if (n > 1)
+            reason = (a->needs & TDMI_NEEDS_SHARED) != 0  ? "all ranks reach each other's buffers"
+                     : (a->needs & TDMI_NEEDS_STAGE) != 0 ? "all ranks are on one node"
+                                                          : "ranks meet over links";
+    }
+    if (choice == NULL)
+        return tdmi_fail(TDM_ERR_INTERNAL, "%s over %d ranks: no algorithm for a group that has %s", tdmi_coll_name(call->coll),
+                         n, reach == 0 ? "neither links nor shared memory" : "these links and memory");
+    *out = choice;
+    if (why != NULL)
+        *why = reason;
+    return TDM_OK;
+}

@@ -1,0 +1,315 @@
+/* test_reduce.c - every dtype and operation against a slow reference, bit for bit. Run once per instruction set. */
+#include "coll/reduce.h"
+
+#include "coll/steps.h"
+#include "core/cpu.h"
+#include "core/dtype.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { LEAVES = 35, COUNT = 1100 };
+
+/* One value as the reference sees it; which member counts follows from the dtype. */
+typedef struct value {
+    double d; /* F64, and what F32 and halves hold, each operation rounded to its type */
+    int64_t i;
+} value;
+
+static uint64_t random_state;
+
+static uint64_t next_random(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    uint64_t x = random_state;
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdu;
+    return x ^ x >> 33;
+}
+
+static bool is_float(tdm_dtype dtype)
+{
+    return dtype == TDM_F32 || dtype == TDM_F64 || dtype == TDM_F16 || dtype == TDM_BF16;
+}
+
+static value load(tdm_dtype dtype, const unsigned char *from)
+{
+    value v = {0, 0};
+    uint16_t h;
+    float f;
+    memcpy(&h, from, sizeof h);
+    switch (dtype) {
+    case TDM_F32: memcpy(&f, from, 4), v.d = f; break;
+    case TDM_F64: memcpy(&v.d, from, 8); break;
+    case TDM_BF16: v.d = tdmi_bf16_to_f32(h); break;
+    case TDM_F16: v.d = tdmi_f16_to_f32(h); break;
+    case TDM_I8: v.i = (int8_t)from[0]; break;
+    case TDM_U8: v.i = from[0]; break;
+    case TDM_I64: memcpy(&v.i, from, 8); break;
+    default: {
+        int32_t i;
+        memcpy(&i, from, 4);
+        v.i = i;
+    }
+    }
+    return v;
+}
+
+static void store(tdm_dtype dtype, value v, unsigned char *to)
+{
+    float f = (float)v.d;
+    uint16_t h = dtype == TDM_BF16 ? tdmi_f32_to_bf16(f) : tdmi_f32_to_f16(f);
+    switch (dtype) {
+    case TDM_F32: memcpy(to, &f, 4); break;
+    case TDM_F64: memcpy(to, &v.d, 8); break;
+    case TDM_BF16:
+    case TDM_F16: memcpy(to, &h, 2); break;
+    default: memcpy(to, &v.i, tdm_dtype_size(dtype)); /* little endian: the low bytes */
+    }
+}
+
+static double combine_float(tdm_op op, bool narrow, double a, double b)
+{
+    double r;
+    switch (op) {
+    case TDM_SUM:
+    case TDM_AVG: r = a + b; break;
+    case TDM_PROD: r = a * b; break;
+    default: {
+        bool want_less = op == TDM_MIN;
+        if (isnan(a) || isnan(b))
+            return NAN;
+        if (a == b)
+            return (signbit(a) != 0) == want_less ? a : b;
+        return (a < b) == want_less ? a : b;
+    }
+    }
+    return narrow ? (double)(float)r : r; /* a double sum or product of floats, rounded, is the float one */
+}
+
+static int64_t combine_integer(tdm_dtype dtype, tdm_op op, int64_t a, int64_t b)
+{
+    uint64_t r;
+    switch (op) {
+    case TDM_MIN: return a < b ? a : b;
+    case TDM_MAX: return a > b ? a : b;
+    case TDM_PROD: r = (uint64_t)a * (uint64_t)b; break;
+    default: r = (uint64_t)a + (uint64_t)b;
+    }
+    if (op == TDM_AVG)
+        return (int64_t)r;
+    unsigned char bytes[8];
+    store(dtype, (value){.i = (int64_t)r}, bytes); /* wrap to the type */
+    return load(dtype, bytes).i;
+}
+
+/* The canonical tree over leaves [low, low + width), width a power of two; leaves from n on are missing. */
+static value tree(tdm_dtype dtype, tdm_op op, unsigned char *const *in, int n, size_t element, int low, int width)
+{
+    if (width == 1)
+        return load(dtype, in[low] + element * tdm_dtype_size(dtype));
+    value a = tree(dtype, op, in, n, element, low, width / 2);
+    if (low + width / 2 >= n)
+        return a;
+    value b = tree(dtype, op, in, n, element, low + width / 2, width / 2);
+    if (is_float(dtype))
+        return (value){.d = combine_float(op, dtype != TDM_F64, a.d, b.d)};
+    return (value){.i = combine_integer(dtype, op, a.i, b.i)};
+}
+
+static void reference(tdm_dtype dtype, tdm_op op, unsigned char *const *in, int n, size_t element, unsigned char *out)
+{
+    if (n == 1) {
+        memcpy(out, in[0] + element * tdm_dtype_size(dtype), tdm_dtype_size(dtype));
+        return;
+    }
+    int width = 1;
+    while (width < n)
+        width *= 2;
+    value v = tree(dtype, op, in, n, element, 0, width);
+    if (op == TDM_AVG && dtype == TDM_F64)
+        v.d *= 1.0 / n;
+    else if (op == TDM_AVG && is_float(dtype))
+        v.d = (float)v.d * (1.0f / (float)n);
+    else if (op == TDM_AVG)
+        v.i /= n;
+    store(dtype, v, out);
+}
+
+static bool same(tdm_dtype dtype, const unsigned char *a, const unsigned char *b)
+{
+    if (memcmp(a, b, tdm_dtype_size(dtype)) == 0)
+        return true; /* which NaN is not promised */
+    return is_float(dtype) && isnan(load(dtype, a).d) && isnan(load(dtype, b).d);
+}
+
+/* Ordinary values of many magnitudes, and now and then something special. */
+static void fill(tdm_dtype dtype, unsigned char *to, size_t count)
+{
+    static const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-41, -65504, 3e38, 1.0, 5.96e-8};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t r = next_random();
+        value v = {.d = ((double)(r >> 40) - 8388608.0) * (r % 3 == 0 ? 1e-3 : 1.0), .i = (int64_t)next_random()};
+        if (dtype == TDM_F16)
+            v.d *= 1e-3;
+        if (r % 23 == 0)
+            v.d = special[(r >> 8) % (sizeof special / sizeof *special)];
+        store(dtype, v, to + i * tdm_dtype_size(dtype));
+    }
+}
+
+static unsigned char memory[LEAVES + 2][COUNT * 8 + 16] __attribute__((aligned(64)));
+
+/* Checks one call; `shift` makes addresses unaligned. */
+static void check(tdm_dtype dtype, tdm_op op, int n, size_t count, size_t shift, bool stream)
+{
+    const size_t size = tdm_dtype_size(dtype);
+    unsigned char *in[LEAVES];
+    void *out[2] = {memory[LEAVES] + shift, memory[LEAVES + 1]};
+    for (int i = 0; i < n; i++)
+        fill(dtype, in[i] = memory[i] + (shift != 0 ? (size_t)i % 8 : 0), count);
+    memset(memory[LEAVES], 0xee, 2 * sizeof memory[0]);
+    tdmi_reduce_tree(dtype, op, (const void *const *)in, n, out, 2, count, stream);
+    unsigned char expected[8];
+    for (size_t i = 0; i < count; i++) {
+        reference(dtype, op, in, n, i, expected);
+        for (int k = 0; k < 2; k++)
+            if (!same(dtype, (unsigned char *)out[k] + i * size, expected))
+                fail_msg("%s %s n %d count %zu element %zu output %d", tdm_dtype_name(dtype), tdm_op_name(op), n, count, i, k);
+    }
+    assert_int_equal(((unsigned char *)out[0])[count * size], 0xee);
+    assert_int_equal(((unsigned char *)out[1])[count * size], 0xee);
+    tdmi_reduce_tree(dtype, op, (const void *const *)in, n, (void *const[]){in[n - 1]}, 1, count, stream); /* in place */
+    assert_memory_equal(in[n - 1], out[0], count * size);
+}
+
+static void every_dtype_and_operation_gives_the_canonical_tree(void **state)
+{
+    (void)state;
+    static const int ns[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17, 31, 33, LEAVES};
+    for (int dtype = 0; dtype < TDM_DTYPE_COUNT; dtype++)
+        for (int op = 0; op < TDM_OP_COUNT; op++)
+            for (size_t i = 0; i < sizeof ns / sizeof *ns; i++) {
+                check((tdm_dtype)dtype, (tdm_op)op, ns[i], 67, 0, false);
+                check((tdm_dtype)dtype, (tdm_op)op, ns[i], 13, 1, true);
+            }
+}
+
+static void counts_around_vectors_and_tiles_are_complete(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1024, COUNT};
+    for (int dtype = 0; dtype < TDM_DTYPE_COUNT; dtype++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            check((tdm_dtype)dtype, TDM_AVG, 2, counts[i], i % 2, i % 3 == 0);
+            check((tdm_dtype)dtype, TDM_SUM, 7, counts[i], (i + 1) % 2, i % 2 == 0);
+        }
+}
+
+/* Widening, adding partial sums and finishing, as algorithms over links do, gives the same bits as the tree in one go. */
+static void steps_over_links_equal_the_tree(void **state)
+{
+    (void)state;
+    enum { N = 4, ELEMENTS = 77 };
+    static unsigned char acc[N][ELEMENTS * 8], out[ELEMENTS * 8], one_go[ELEMENTS * 8];
+    for (int d = 0; d < TDM_DTYPE_COUNT; d++)
+        for (int o = 0; o < TDM_OP_COUNT; o++) {
+            const tdm_dtype dtype = (tdm_dtype)d, acc_dtype = tdmi_accumulate_dtype(dtype, (tdm_op)o);
+            const tdm_op op = (tdm_op)o;
+            const void *in[N];
+            for (int i = 0; i < N; i++) {
+                fill(dtype, memory[i], ELEMENTS);
+                in[i] = memory[i];
+                tdmi_reduce_widen(dtype, op, in[i], acc[i], ELEMENTS);
+            }
+            tdmi_reduce_pair(acc_dtype, op, acc[0], acc[1], acc[1], ELEMENTS);
+            tdmi_reduce_pair(acc_dtype, op, acc[2], acc[3], acc[2], ELEMENTS);
+            tdmi_reduce_pair(acc_dtype, op, acc[1], acc[2], acc[0], ELEMENTS);
+            tdmi_reduce_finish(dtype, op, N, acc[0], out, ELEMENTS);
+            tdmi_reduce_tree(dtype, op, in, N, (void *const[]){one_go}, 1, ELEMENTS, false);
+            for (size_t i = 0; i < ELEMENTS; i++)
+                assert_true(same(dtype, out + i * tdm_dtype_size(dtype), one_go + i * tdm_dtype_size(dtype)));
+        }
+}
+
+static void minus_zero_is_less_than_zero_and_nan_wins(void **state)
+{
+    (void)state;
+    const float a[4] = {0.0f, -0.0f, NAN, 1.0f}, b[4] = {-0.0f, 0.0f, 1.0f, NAN};
+    float out[4];
+    const void *in[2] = {a, b};
+    tdmi_reduce_tree(TDM_F32, TDM_MIN, in, 2, (void *const[]){out}, 1, 4, false);
+    assert_true(signbit(out[0]) && signbit(out[1]) && isnan(out[2]) && isnan(out[3]));
+    tdmi_reduce_tree(TDM_F32, TDM_MAX, in, 2, (void *const[]){out}, 1, 4, false);
+    assert_true(!signbit(out[0]) && !signbit(out[1]) && isnan(out[2]) && isnan(out[3]));
+}
+
+static void averages_and_wrapping_of_integers_are_as_documented(void **state)
+{
+    (void)state;
+    const int32_t a[3] = {3, -3, 8}, b[3] = {4, -4, 1};
+    int32_t average[3];
+    tdmi_reduce_tree(TDM_I32, TDM_AVG, (const void *const[]){a, b}, 2, (void *const[]){average}, 1, 3, false);
+    assert_true(average[0] == 3 && average[1] == -3 && average[2] == 4);
+    const int8_t c = 120, d = 100;
+    int8_t sum, mean;
+    tdmi_reduce_tree(TDM_I8, TDM_SUM, (const void *const[]){&c, &d}, 2, (void *const[]){&sum}, 1, 1, false);
+    tdmi_reduce_tree(TDM_I8, TDM_AVG, (const void *const[]){&c, &d}, 2, (void *const[]){&mean}, 1, 1, false);
+    assert_int_equal(sum, -36);
+    assert_int_equal(mean, 110);
+}
+
+/* Eight bfloat16: 256 and seven 1s. In bfloat16 the ones would vanish one by one. */
+static void halves_are_summed_in_float32_and_rounded_once(void **state)
+{
+    (void)state;
+    uint16_t big_bf16 = tdmi_f32_to_bf16(256), one_bf16 = tdmi_f32_to_bf16(1), big_f16 = tdmi_f32_to_f16(2048),
+             one_f16 = tdmi_f32_to_f16(1), out;
+    const void *bf16[8] = {&big_bf16}, *f16[8] = {&big_f16};
+    for (int i = 1; i < 8; i++)
+        bf16[i] = &one_bf16, f16[i] = &one_f16;
+    tdmi_reduce_tree(TDM_BF16, TDM_SUM, bf16, 8, (void *const[]){&out}, 1, 1, false);
+    assert_true(tdmi_bf16_to_f32(out) == 264.0f); /* 263 rounded once */
+    tdmi_reduce_tree(TDM_F16, TDM_SUM, f16, 8, (void *const[]){&out}, 1, 1, false);
+    assert_true(tdmi_f16_to_f32(out) == 2056.0f); /* 2055 rounded once */
+}
+
+static void every_float16_is_widened_and_rounded_as_one_at_a_time(void **state)
+{
+    (void)state;
+    static uint16_t in[65536], out[65536];
+    static float wide[65536];
+    for (size_t i = 0; i < 65536; i++)
+        in[i] = (uint16_t)i;
+    tdmi_reduce_widen(TDM_F16, TDM_SUM, in, wide, 65536);
+    for (size_t i = 0; i < 65536; i++)
+        assert_true(isnan(wide[i]) ? isnan(tdmi_f16_to_f32(in[i])) : wide[i] == tdmi_f16_to_f32(in[i]));
+    for (size_t i = 0; i < 65536; i++)
+        wide[i] = tdmi_float_from_bits((uint32_t)next_random());
+    tdmi_reduce_finish(TDM_F16, TDM_SUM, 2, wide, out, 65536);
+    for (size_t i = 0; i < 65536; i++)
+        assert_int_equal(out[i], tdmi_f32_to_f16(wide[i]));
+    tdmi_reduce_finish(TDM_BF16, TDM_SUM, 2, wide, out, 65536);
+    for (size_t i = 0; i < 65536; i++)
+        assert_int_equal(out[i], tdmi_f32_to_bf16(wide[i]));
+}
+
+int main(void)
+{
+    printf("instruction set %s\n", tdmi_isa_name(tdmi_cpu_isa()));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_dtype_and_operation_gives_the_canonical_tree),
+        cmocka_unit_test(counts_around_vectors_and_tiles_are_complete),
+        cmocka_unit_test(steps_over_links_equal_the_tree),
+        cmocka_unit_test(minus_zero_is_less_than_zero_and_nan_wins),
+        cmocka_unit_test(averages_and_wrapping_of_integers_are_as_documented),
+        cmocka_unit_test(halves_are_summed_in_float32_and_rounded_once),
+        cmocka_unit_test(every_float16_is_widened_and_rounded_as_one_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
