@@ -20,7 +20,7 @@
     X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \
     X(ISA, "auto", "kernels: auto, plain, avx2 or avx512")                                                             \
     X(RNG, "avx2", "which of PyTorch's CPU variants random numbers follow: avx2 or default")                           \
-    X(DROPOUT_RNG, "auto", "which of PyTorch's generators dropout follows: auto (by CPU vendor), mkl or plain")
+    X(DROPOUT_RNG, "auto", "which of PyTorch's generators dropout follows: auto (plain, as PyTorch 2.13), mkl or plain")
 
 typedef enum {
 #define TDMI_CONFIG_ENUM(NAME, value, help) TDMI_CONFIG_##NAME,
