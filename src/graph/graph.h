@@ -60,6 +60,7 @@ typedef struct tdmi_graph {
     size_t slab_nbytes; /* after place */
     tdmi_id loss;       /* the OUTPUT that backward starts from, or -1 */
     tdm_status status;  /* first error of a builder; checked by tdmi_graph_status */
+    char status_text[TDMI_ERROR_TEXT_MAX];
 } tdmi_graph;
 
 tdmi_graph *tdmi_graph_create(const char *name);
@@ -81,11 +82,20 @@ tdmi_id tdmi_dropout(tdmi_graph *g, const char *label, tdmi_id x, float p); /* p
 tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdmi_id targets); /* the loss; sets g->loss */
 /* Another shape for the same memory and elements, e.g. [B,T,C] as [B, T C]: an alias, no node. */
 tdmi_id tdmi_reshape(tdmi_graph *g, tdmi_id x, int ndim, const int64_t *dims);
+/* The caller reads x after a step (logits for generation): it becomes an OUTPUT and keeps its memory to the end. */
+void tdmi_graph_output(tdmi_graph *g, tdmi_id x);
 tdm_status tdmi_graph_status(const tdmi_graph *g);
 
-/* For passes. Both append; a pass that reorders builds a new node array. */
+/* The tensor of that name, or -1. Names of inputs, parameters and outputs are unique. */
+tdmi_id tdmi_graph_find(const tdmi_graph *g, const char *name);
+/* The tensor at the end of x's chain of aliases: the one that owns the memory. */
+tdmi_id tdmi_graph_root(const tdmi_graph *g, tdmi_id x);
+
+/* For passes. Both append; add_node makes itself the producer of its outputs. -1 without memory: then the graph's status says so. */
 tdmi_id tdmi_graph_add_tensor(tdmi_graph *g, const tdmi_tensor *tensor);
 tdmi_id tdmi_graph_add_node(tdmi_graph *g, const tdmi_node *node);
+/* For a pass that reorders or inserts: replaces the node list by `count` nodes of g's own and new ones (copied). */
+tdm_status tdmi_graph_set_nodes(tdmi_graph *g, const tdmi_node *node, int count);
 
 /* Every rule of a graph: ids in range, one producer, made before read, shapes as op.h says, aliases not overwritten while
  * still read; after autodiff and bucket: each parameter's gradient in exactly one bucket, each bucket started after its last

@@ -8,11 +8,11 @@
  * EMBEDDING               tokens[B,T] i32, wte[V,C], [wpe[P,C]]           y[B,T,C]
  * LINEAR                  x[N,I], w[O,I], [b[O]]                          y[N,O]
  * LAYERNORM               x[N,C], w[C], b[C]                              y[N,C], mean[N], rstd[N]           attr.eps
- * RESIDUAL                a, b of one shape                               y
- * GELU                    x                                               y                                  tanh form
+ * RESIDUAL                a, b of one shape                               y (may be a's or b's memory)
+ * GELU                    x                                               y (may be x's memory)              tanh form
  * ATTENTION               qkv[B,T,3C]                                     y[B,T,C], lse[B,H,T]               attr.heads; causal
  * DRAW_MASK                                                               mask[...] u8, 1 = kept             attr.p, attr.counter
- * DROPOUT                 x, mask                                         y = x mask / (1 - p)               attr.p
+ * DROPOUT                 x, mask                                         y = x mask / (1 - p) (may be x's)  attr.p
  * CROSS_ENTROPY           logits[N,V], targets[N] i32                     loss[1] mean, lse[N]
  * EMBEDDING_BACKWARD      dy[B,T,C], tokens                               [dwte[V,C]] +=, [dwpe[P,C]] +=
  * LINEAR_BACKWARD_INPUT   dy[N,O], w[O,I]                                 dx[N,I] +=
@@ -22,10 +22,11 @@
  * ATTENTION_BACKWARD      dy[B,T,C], qkv[B,T,3C], y[B,T,C], lse[B,H,T]    dqkv[B,T,3C]
  * DROPOUT_BACKWARD        dy, mask                                        dx (may be dy's memory)            attr.p
  * CROSS_ENTROPY_BACKWARD  logits[N,V], targets[N], lse[N]                 dlogits[N,V] (may be logits' memory), of the mean
- * ADD                     a, b                                            y (may be a's memory)
+ * ADD                     a, b                                            y (may be a's or b's memory)
  *
- * Communication and optimizer, placed by passes/ and run by exec/ itself, not by kernels (attr.bucket names the bucket):
- * BUCKET_START            gradients of the bucket                         starts its reduction over the ranks
+ * Communication and optimizer, placed by passes/ and run by exec/ itself, not by kernels. attr.bucket names the bucket; its
+ * gradients and parameters are the tensors with that bucket number, no inputs of the node:
+ * BUCKET_START                                                            starts the bucket's reduction over the ranks
  * BUCKET_WAIT                                                             the rank's slice of the bucket is reduced
  * VERDICT                 loss[1]                                         mean loss, gradient norm and clip factor of all ranks
  * UPDATE                                                                  optimizer on the rank's slice of the bucket
@@ -83,6 +84,9 @@ typedef struct tdmi_shape {
 
 size_t tdmi_shape_count(const tdmi_shape *shape);  /* elements; 1 for ndim 0 */
 size_t tdmi_shape_nbytes(const tdmi_shape *shape);
+/* NULL if the shape exists: a dtype, 0 to 4 dimensions of 1 or more, less than 2^62 bytes. Else what is wrong with it. */
+const char *tdmi_shape_fault(const tdmi_shape *shape);
+bool tdmi_shape_equal(const tdmi_shape *a, const tdmi_shape *b); /* dtype and dimensions */
 
 typedef struct tdmi_attr {
     float eps;           /* LAYERNORM */
@@ -92,5 +96,19 @@ typedef struct tdmi_attr {
     uint32_t accumulate; /* bit i: output i is added to */
     int bucket;          /* communication and optimizer nodes */
 } tdmi_attr;
+
+/* What the table above says of an op, for builders, passes and verify. Bit i stands for input or output i. */
+typedef struct tdmi_op_info {
+    int in_count, out_count;
+    uint32_t optional_in, optional_out; /* may be absent */
+    uint32_t accumulates;               /* outputs marked += */
+    uint32_t in_place;                  /* inputs whose memory output 0 may take */
+} tdmi_op_info;
+
+const tdmi_op_info *tdmi_op_info_of(tdmi_op op);
+const char *tdmi_op_in_name(tdmi_op op, int i);  /* "x", "w", ...: as in the table; "" where it has none */
+const char *tdmi_op_out_name(tdmi_op op, int i);
+/* NULL if shapes and attributes obey the table, else the rule that is broken (static text). NULL entries are absent. */
+const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *const *in, const tdmi_shape *const *out);
 
 #endif

@@ -1,0 +1,218 @@
+/* shape.c - sizes of shapes, and the rule of each op on the shapes of its operands. Builders and verify ask the same rule. */
+#include "graph/op.h"
+
+#include <string.h>
+
+#define NBYTES_MAX ((size_t)1 << 62)
+
+size_t tdmi_shape_count(const tdmi_shape *shape)
+{
+    size_t count = 1;
+    for (int i = 0; i < shape->ndim; i++)
+        count *= (size_t)shape->dims[i];
+    return count;
+}
+
+size_t tdmi_shape_nbytes(const tdmi_shape *shape)
+{
+    return tdmi_shape_count(shape) * tdm_dtype_size(shape->dtype);
+}
+
+const char *tdmi_shape_fault(const tdmi_shape *shape)
+{
+    size_t nbytes = tdm_dtype_size(shape->dtype);
+    if (nbytes == 0)
+        return "its dtype does not exist";
+    if (shape->ndim < 0 || shape->ndim > TDMI_DIMS_MAX)
+        return "it must have 0 to 4 dimensions";
+    for (int i = 0; i < shape->ndim; i++) {
+        if (shape->dims[i] < 1)
+            return "each dimension must be 1 or more";
+        if ((uint64_t)shape->dims[i] > NBYTES_MAX / nbytes)
+            return "its size overflows";
+        nbytes *= (size_t)shape->dims[i];
+    }
+    return NULL;
+}
+
+bool tdmi_shape_equal(const tdmi_shape *a, const tdmi_shape *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim && memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof a->dims[0]) == 0;
+}
+
+/* The rules below speak in these words; an absent operand obeys all of them. */
+static bool is_vector(const tdmi_shape *s, int64_t n)
+{
+    return s == NULL || (s->dtype == TDM_F32 && s->ndim == 1 && s->dims[0] == n);
+}
+
+static bool is_matrix(const tdmi_shape *s, int64_t rows, int64_t columns) /* rows -1: any */
+{
+    return s == NULL ||
+           (s->dtype == TDM_F32 && s->ndim == 2 && (rows < 0 || s->dims[0] == rows) && s->dims[1] == columns);
+}
+
+static bool is_rows(const tdmi_shape *s) /* f32 with at least one row of at least one column */
+{
+    return s->dtype == TDM_F32 && s->ndim >= 2;
+}
+
+static int64_t columns(const tdmi_shape *s)
+{
+    return s->ndim > 0 ? s->dims[s->ndim - 1] : 1;
+}
+
+/* `s` has the leading dimensions of `x`, then one of n; n 0: no last dimension. */
+static bool has_rows_of(const tdmi_shape *s, const tdmi_shape *x, int64_t n, tdm_dtype dtype)
+{
+    if (s->dtype != dtype || s->ndim != x->ndim - (n == 0) || (n != 0 && columns(s) != n))
+        return false;
+    return memcmp(s->dims, x->dims, (size_t)(x->ndim - 1) * sizeof s->dims[0]) == 0;
+}
+
+static const char *embedding(const tdmi_shape *y, const tdmi_shape *tokens, const tdmi_shape *wte, const tdmi_shape *wpe)
+{
+    if (tokens->dtype != TDM_I32 || tokens->ndim != 2)
+        return "tokens must be int32 [B,T]";
+    if (y->dtype != TDM_F32 || y->ndim != 3 || y->dims[0] != tokens->dims[0] || y->dims[1] != tokens->dims[1])
+        return "the output must be float32 [B,T,C]";
+    if (!is_matrix(wte, -1, columns(y)))
+        return "wte must be float32 [V,C]";
+    if (!is_matrix(wpe, -1, columns(y)))
+        return "wpe must be float32 [P,C]";
+    if (wpe != NULL && wpe->dims[0] < tokens->dims[1])
+        return "wpe must have at least T rows (positions)";
+    return NULL;
+}
+
+static const char *linear(const tdmi_shape *y, const tdmi_shape *x, const tdmi_shape *w, const tdmi_shape *b)
+{
+    if (!is_rows(x) || !is_rows(y))
+        return "x and y must be float32 with at least 2 dimensions";
+    if (!is_matrix(w, columns(y), columns(x)))
+        return "w must be float32 [O,I], with I the last dimension of x and O that of y";
+    if (!is_vector(b, columns(y)))
+        return "b must be float32 [O]";
+    if (!has_rows_of(y, x, columns(y), TDM_F32))
+        return "y must have the rows of x";
+    return NULL;
+}
+
+static const char *layernorm(const tdmi_shape *y, const tdmi_shape *x, const tdmi_shape *w, const tdmi_shape *b,
+                             const tdmi_shape *mean, const tdmi_shape *rstd)
+{
+    if (!is_rows(x) || !tdmi_shape_equal(x, y))
+        return "x and y must be float32 of one shape with at least 2 dimensions";
+    if (!is_vector(w, columns(x)) || !is_vector(b, columns(x)))
+        return "w and b must be float32 [C], with C the last dimension of x";
+    if (!has_rows_of(mean, x, 0, TDM_F32) || !has_rows_of(rstd, x, 0, TDM_F32))
+        return "mean and rstd must be float32, one value a row of x";
+    return NULL;
+}
+
+static const char *attention(const tdmi_shape *y, const tdmi_shape *qkv, const tdmi_shape *lse, int heads)
+{
+    if (y->dtype != TDM_F32 || y->ndim != 3)
+        return "y must be float32 [B,T,C]";
+    if (heads < 1 || columns(y) % heads != 0)
+        return "the width C must be divisible by the number of heads";
+    if (!has_rows_of(qkv, y, 3 * columns(y), TDM_F32))
+        return "qkv must be float32 [B,T,3C]";
+    if (lse->dtype != TDM_F32 || lse->ndim != 3 || lse->dims[0] != y->dims[0] || lse->dims[1] != heads ||
+        lse->dims[2] != y->dims[1])
+        return "lse must be float32 [B,H,T]";
+    return NULL;
+}
+
+static const char *elementwise(const tdmi_shape *a, const tdmi_shape *b, const tdmi_shape *y)
+{
+    if (a->dtype != TDM_F32 || !tdmi_shape_equal(a, y) || (b != NULL && !tdmi_shape_equal(a, b)))
+        return "all operands must be float32 of one shape";
+    return NULL;
+}
+
+static const char *dropout(const tdmi_shape *x, const tdmi_shape *mask, const tdmi_shape *y, float p)
+{
+    tdmi_shape as_mask = *x;
+    as_mask.dtype = TDM_U8;
+    if (!(p > 0 && p < 1))
+        return "p must lie between 0 and 1";
+    if (!tdmi_shape_equal(mask, &as_mask))
+        return "the mask must be uint8 of x's shape";
+    return elementwise(x, NULL, y);
+}
+
+static const char *cross_entropy(const tdmi_shape *logits, const tdmi_shape *targets, const tdmi_shape *lse)
+{
+    if (!is_rows(logits))
+        return "logits must be float32 with at least 2 dimensions";
+    if (!has_rows_of(targets, logits, 0, TDM_I32))
+        return "targets must be int32, one a row of logits";
+    if (!has_rows_of(lse, logits, 0, TDM_F32))
+        return "lse must be float32, one value a row of logits";
+    return NULL;
+}
+
+const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *const *in, const tdmi_shape *const *out)
+{
+    const tdmi_op_info *info = tdmi_op_info_of(op);
+    for (int i = 0; i < info->in_count; i++) {
+        if (in[i] == NULL && (info->optional_in >> i & 1u) == 0)
+            return "an input is missing";
+        if (in[i] != NULL && tdmi_shape_fault(in[i]) != NULL)
+            return tdmi_shape_fault(in[i]);
+    }
+    for (int i = 0; i < info->out_count; i++) {
+        if (out[i] == NULL && (info->optional_out >> i & 1u) == 0)
+            return "an output is missing";
+        if (out[i] != NULL && tdmi_shape_fault(out[i]) != NULL)
+            return tdmi_shape_fault(out[i]);
+    }
+    if ((attr->accumulate & ~info->accumulates) != 0)
+        return "it cannot add to this output";
+    switch (op) {
+    case TDMI_OP_EMBEDDING: return embedding(out[0], in[0], in[1], in[2]);
+    case TDMI_OP_LINEAR: return linear(out[0], in[0], in[1], in[2]);
+    case TDMI_OP_LAYERNORM:
+        if (!(attr->eps > 0))
+            return "eps must be positive";
+        return layernorm(out[0], in[0], in[1], in[2], out[1], out[2]);
+    case TDMI_OP_RESIDUAL:
+    case TDMI_OP_ADD:
+    case TDMI_OP_GELU_BACKWARD: return elementwise(in[0], in[1], out[0]);
+    case TDMI_OP_GELU: return elementwise(in[0], NULL, out[0]);
+    case TDMI_OP_ATTENTION: return attention(out[0], in[0], out[1], attr->heads);
+    case TDMI_OP_DRAW_MASK:
+        if (!(attr->p > 0 && attr->p < 1))
+            return "p must lie between 0 and 1";
+        return out[0]->dtype == TDM_U8 ? NULL : "the mask must be uint8";
+    case TDMI_OP_DROPOUT:
+    case TDMI_OP_DROPOUT_BACKWARD: return dropout(in[0], in[1], out[0], attr->p);
+    case TDMI_OP_CROSS_ENTROPY:
+        if (!is_vector(out[0], 1))
+            return "the loss must be float32 [1]";
+        return cross_entropy(in[0], in[1], out[1]);
+    case TDMI_OP_EMBEDDING_BACKWARD: return embedding(in[0], in[1], out[0], out[1]);
+    case TDMI_OP_LINEAR_BACKWARD_INPUT: return linear(in[0], out[0], in[1], NULL);
+    case TDMI_OP_LINEAR_BACKWARD_WEIGHT: return linear(in[0], in[1], out[0], out[1]);
+    case TDMI_OP_LAYERNORM_BACKWARD:
+        if (!tdmi_shape_equal(in[1], out[0]) || !is_vector(out[1], columns(in[1])) || !is_vector(out[2], columns(in[1])))
+            return "dx must have x's shape, dw and db w's";
+        return layernorm(in[0], in[1], in[2], NULL, in[3], in[4]);
+    case TDMI_OP_ATTENTION_BACKWARD:
+        if (!tdmi_shape_equal(in[0], in[2]) || !tdmi_shape_equal(in[1], out[0]))
+            return "dy must have y's shape, dqkv qkv's";
+        return attention(in[2], in[1], in[3], attr->heads);
+    case TDMI_OP_CROSS_ENTROPY_BACKWARD:
+        if (!tdmi_shape_equal(in[0], out[0]))
+            return "dlogits must have logits' shape";
+        return cross_entropy(in[0], in[1], in[2]);
+    case TDMI_OP_VERDICT: return is_vector(in[0], 1) ? NULL : "the loss must be float32 [1]";
+    case TDMI_OP_BUCKET_START:
+    case TDMI_OP_BUCKET_WAIT:
+    case TDMI_OP_UPDATE:
+    case TDMI_OP_PARAMETERS_READY: return NULL;
+    case TDMI_OP_COUNT: break;
+    }
+    return "the op does not exist";
+}
