@@ -1,0 +1,28 @@
+"""What is committed as PyTorch's numbers is what PyTorch gives: golden numbers, and the reference of its generator."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command, **variables):
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_golden_numbers_are_pytorchs():
+    run("tools/make_golden.py", "--check")
+
+
+@pytest.mark.parametrize("capability", ["avx2", "default"])
+def test_the_reference_of_the_generator_agrees_with_pytorch(capability):
+    run("tools/rng_ref.py", "--verify", ATEN_CPU_CAPABILITY=capability)
+
+
+def test_the_committed_vectors_are_the_references():
+    done = subprocess.run([sys.executable, "tools/rng_ref.py"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.stdout == (ROOT / "tools/rng_vectors.txt").read_text()
