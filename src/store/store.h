@@ -19,5 +19,10 @@ tdm_status tdmi_store_add(tdm_store *store, const char *key, int64_t delta, int6
 /* Whether the key exists now. */
 tdm_status tdmi_store_has(tdm_store *store, const char *key, bool *out);
 tdm_status tdmi_store_delete(tdm_store *store, const char *key);
+/* Sets the key if nobody has: the first of several offers stands. */
+tdm_status tdmi_store_offer(tdm_store *store, const char *key, const void *value, size_t nbytes);
+/* Leaves an offer with the server, to be made when this store's connection ends in whatever way: how others learn that a
+ * process died. A later will replaces it. In-process stores have no connection: TDM_ERR_UNSUPPORTED. */
+tdm_status tdmi_store_will(tdm_store *store, const char *key, const void *value, size_t nbytes);
 
 #endif
