@@ -61,6 +61,7 @@ static inline bool tdmi_widens(const tdmi_call *call)
     return tdmi_accumulate_dtype(call->dtype, call->op) != call->dtype;
 }
 
-extern const tdmi_algorithm tdmi_direct;
+extern const tdmi_algorithm tdmi_direct, tdmi_direct_staged, tdmi_halving_doubling, tdmi_ring, tdmi_binomial,
+    tdmi_dissemination;
 
 #endif

@@ -10,11 +10,28 @@
 #include <string.h>
 #include <strings.h>
 
-/* In the order of preference. */
 const tdmi_algorithm *const tdmi_algorithms[] = {
-    &tdmi_direct,
+    &tdmi_direct, &tdmi_direct_staged, &tdmi_halving_doubling, &tdmi_binomial, &tdmi_dissemination, &tdmi_ring,
 };
 const size_t tdmi_algorithm_count = sizeof tdmi_algorithms / sizeof *tdmi_algorithms;
+
+/* One line of a table of choices, the user's or the default. */
+typedef struct entry {
+    const tdmi_algorithm *algorithm;
+    tdmi_coll coll; /* COUNT: every operation that the algorithm offers */
+    size_t min, max; /* min <= bytes < max */
+    const char *why;
+} entry;
+
+/* The first line that fits and whose needs are met counts. */
+static const entry defaults[] = {
+    {&tdmi_direct, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks reach each other's buffers"},
+    {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks are on one node"},
+    {&tdmi_ring, TDMI_COLL_BROADCAST, (size_t)1 << 20, SIZE_MAX, "links, long message: a chain keeps all of them busy"},
+    {&tdmi_halving_doubling, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: least bytes in few messages, canonical order"},
+    {&tdmi_binomial, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: few rounds"},
+    {&tdmi_dissemination, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: few rounds"},
+};
 
 enum { TEXT_MAX = 256 };
 
@@ -60,17 +77,17 @@ static const tdmi_algorithm *find(const char *name)
     return NULL;
 }
 
-typedef struct entry {
-    const tdmi_algorithm *algorithm;
-    tdmi_coll coll; /* COUNT: every operation that the algorithm offers */
-    size_t min, max;
-} entry;
+static bool fits(const entry *e, const tdmi_call *call, size_t nbytes)
+{
+    return (e->coll == TDMI_COLL_COUNT || e->coll == call->coll) && e->algorithm->supports(call->coll) && nbytes >= e->min &&
+           nbytes < e->max;
+}
 
 /* Reads one entry of TANDEM_ALGO; `text` is cut up. */
 static tdm_status parse_entry(char *text, entry *out)
 {
     char all[TEXT_MAX], whole[TEXT_MAX];
-    entry e = {.coll = TDMI_COLL_COUNT, .min = 0, .max = SIZE_MAX};
+    entry e = {.coll = TDMI_COLL_COUNT, .min = 0, .max = SIZE_MAX, .why = "forced by TANDEM_ALGO"};
     memcpy(whole, text, strlen(text) + 1);
     char *name = strchr(text, '=');
     if (name != NULL) {
@@ -131,9 +148,7 @@ static tdm_status forced(const tdmi_call *call, int n, const tdmi_algorithm **ou
         tdm_status st = parse_entry(one, &e);
         if (st != TDM_OK)
             return st;
-        bool fits = e.coll == TDMI_COLL_COUNT ? e.algorithm->supports(call->coll)
-                                              : e.coll == call->coll && nbytes >= e.min && nbytes < e.max;
-        if (fits && *out == NULL)
+        if (*out == NULL && fits(&e, call, nbytes))
             *out = e.algorithm;
     }
     return TDM_OK;
@@ -150,7 +165,7 @@ static const char *missing(unsigned needs)
 
 tdm_status tdmi_select(const tdmi_call *call, int n, unsigned reach, const tdmi_algorithm **out, const char **why)
 {
-    const char *order = tdmi_config_text(TDMI_CONFIG_SUM_ORDER), *reason = "the only rank";
+    const char *order = tdmi_config_text(TDMI_CONFIG_SUM_ORDER), *reason = "forced by TANDEM_ALGO";
     const tdmi_algorithm *choice;
     char names[TEXT_MAX];
     if (strcmp(order, "canonical") != 0 && strcmp(order, "fast") != 0)
@@ -158,30 +173,23 @@ tdm_status tdmi_select(const tdmi_call *call, int n, unsigned reach, const tdmi_
     tdm_status st = forced(call, n, &choice);
     if (st != TDM_OK)
         return st;
-    if (choice != NULL && n > 1) {
-        reason = "forced by TANDEM_ALGO";
-        if ((choice->needs & ~reach) != 0)
-            return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s needs %s; %s has %s",
-                             tdmi_coll_name(call->coll), n, choice->name, missing(choice->needs & ~reach),
-                             tdmi_coll_name(call->coll), names_of(call->coll, names));
-        if (choice->reorders && depends_on_order(call, n) && strcmp(order, "fast") != 0)
-            return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s adds in another order than the canonical "
-                             "tree, so its %s of %s has other bits; allow that with TANDEM_SUM_ORDER=fast (--sum-order fast)",
-                             tdmi_coll_name(call->coll), n, choice->name, tdm_op_name(call->op), tdm_dtype_name(call->dtype));
-    }
-    for (size_t i = 0; choice == NULL && i < tdmi_algorithm_count; i++) {
-        const tdmi_algorithm *a = tdmi_algorithms[i];
-        if (!a->supports(call->coll) || (n > 1 && (a->needs & ~reach) != 0) || (a->reorders && depends_on_order(call, n)))
-            continue;
-        choice = a;
-        if (n > 1)
-            reason = (a->needs & TDMI_NEEDS_SHARED) != 0  ? "all ranks reach each other's buffers"
-                     : (a->needs & TDMI_NEEDS_STAGE) != 0 ? "all ranks are on one node"
-                                                          : "ranks meet over links";
-    }
+    if (choice != NULL && n > 1 && (choice->needs & ~reach) != 0)
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s needs %s; %s has %s", tdmi_coll_name(call->coll),
+                         n, choice->name, missing(choice->needs & ~reach), tdmi_coll_name(call->coll),
+                         names_of(call->coll, names));
+    if (choice != NULL && choice->reorders && depends_on_order(call, n) && strcmp(order, "fast") != 0)
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s adds in another order than the canonical tree, "
+                         "so the %s of %s has other bits; allow that with TANDEM_SUM_ORDER=fast (--sum-order fast)",
+                         tdmi_coll_name(call->coll), n, choice->name, tdm_op_name(call->op), tdm_dtype_name(call->dtype));
+    const size_t nbytes = call_bytes(call, n);
+    for (size_t i = 0; choice == NULL && i < sizeof defaults / sizeof *defaults; i++)
+        if (fits(&defaults[i], call, nbytes) && (n == 1 || (defaults[i].algorithm->needs & ~reach) == 0)) {
+            choice = defaults[i].algorithm;
+            reason = n == 1 ? "the only rank: a copy" : defaults[i].why;
+        }
     if (choice == NULL)
-        return tdmi_fail(TDM_ERR_INTERNAL, "%s over %d ranks: no algorithm for a group that has %s", tdmi_coll_name(call->coll),
-                         n, reach == 0 ? "neither links nor shared memory" : "these links and memory");
+        return tdmi_fail(TDM_ERR_INTERNAL, "%s over %d ranks: the group says it has neither links nor memory in common",
+                         tdmi_coll_name(call->coll), n);
     *out = choice;
     if (why != NULL)
         *why = reason;

@@ -13,7 +13,8 @@
  * accumulate type (float32 for halves, int64 for integer averages, else the dtype itself). STAGE is this rank's block in
  * shared memory, for callers whose buffers no peer can reach. Each rank has two blocks of TDMI_STAGE_BYTES and takes them in
  * turn, one for each call whose list uses STAGE. Such a list has at least one MEET, so when a rank gets a block back all
- * peers have finished the call they read it in: no meeting is needed at the end of a list just to protect STAGE.
+ * peers have finished the call they read it in: no meeting is needed at the end of a list just to protect STAGE. All ranks
+ * take turns alike, so a peer's block is the one of this rank's own turn, whatever the peer has published since.
  * For a broadcast IN and OUT are both the caller's data. A barrier has no IN and OUT. */
 #define TDMI_STAGE_BYTES ((size_t)1 << 20)
 

@@ -1,0 +1,373 @@
+/* replay.c - a small machine for step lists. */
+#include "replay.h"
+
+#include "coll/reduce.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct message {
+    struct message *next;
+    size_t nbytes;
+    unsigned char data[];
+} message;
+
+/* Who touched which bytes when: `published` and `met` count the rank's meetings so far. */
+typedef struct touch {
+    const unsigned char *begin, *end;
+    int rank, published, met;
+    bool writes;
+} touch;
+
+typedef struct rank_state {
+    int rank, call, published, met;
+    size_t step;
+    bool posted, received, taken; /* of the exchange under way */
+    tdmi_steps list;
+    unsigned char *acc, *stage; /* stage: two blocks in turn */
+    const replay_buffers *buffers; /* of the call under way; peers see them once published */
+    const replay_buffers *seen;
+} rank_state;
+
+typedef struct machine {
+    const tdmi_call *call;
+    int n, calls;
+    const replay_buffers *buffers;
+    rank_state *ranks;
+    message **links; /* [from * n + to] heads of queues */
+    bool races;
+    touch *touches;
+    size_t touch_count, touch_capacity;
+    char failure[512];
+} machine;
+
+static char failure_text[512];
+
+size_t replay_in_bytes(const tdmi_call *call, int n)
+{
+    size_t blocks = call->coll == TDMI_COLL_BARRIER ? 0 : call->coll == TDMI_COLL_REDUCE_SCATTER ? (size_t)n : 1;
+    return blocks * call->count * tdm_dtype_size(call->dtype);
+}
+
+size_t replay_out_bytes(const tdmi_call *call, int n)
+{
+    size_t blocks = call->coll == TDMI_COLL_BARRIER ? 0 : call->coll == TDMI_COLL_ALL_GATHER ? (size_t)n : 1;
+    return blocks * call->count * tdm_dtype_size(call->dtype);
+}
+
+#define FAIL(m, ...)                                                                                                   \
+    do {                                                                                                               \
+        if ((m)->failure[0] == '\0')                                                                                   \
+            snprintf((m)->failure, sizeof(m)->failure, __VA_ARGS__);                                                   \
+    } while (0)
+
+static tdm_dtype acc_dtype(const machine *m)
+{
+    return tdmi_accumulate_dtype(m->call->dtype, m->call->op);
+}
+
+static tdm_dtype dtype_of(const machine *m, tdmi_buffer buffer)
+{
+    return buffer == TDMI_BUFFER_ACC ? acc_dtype(m) : m->call->dtype;
+}
+
+static void note(machine *m, const rank_state *r, const void *begin, size_t nbytes, bool writes)
+{
+    if (!m->races || nbytes == 0)
+        return;
+    if (m->touch_count == m->touch_capacity) {
+        m->touch_capacity = m->touch_capacity == 0 ? 1024 : 2 * m->touch_capacity;
+        m->touches = realloc(m->touches, m->touch_capacity * sizeof *m->touches);
+    }
+    m->touches[m->touch_count++] = (touch){.begin = begin, .end = (const unsigned char *)begin + nbytes, .rank = r->rank,
+                                           .published = r->published, .met = r->met, .writes = writes};
+}
+
+/* The bytes of a range in `owner`'s buffers, as `user` sees them; NULL and a failure where it leaves the buffer. */
+static unsigned char *locate(machine *m, const rank_state *user, const rank_state *owner, tdmi_range range)
+{
+    const size_t size = tdm_dtype_size(dtype_of(m, range.buffer));
+    const replay_buffers *buffers = user == owner ? owner->buffers : owner->seen;
+    unsigned char *base = NULL;
+    size_t limit = 0;
+    switch (range.buffer) {
+    case TDMI_BUFFER_IN: base = buffers->in, limit = replay_in_bytes(m->call, m->n); break;
+    case TDMI_BUFFER_OUT: base = buffers->out, limit = replay_out_bytes(m->call, m->n); break;
+    case TDMI_BUFFER_ACC: base = owner->acc, limit = owner->list.acc_count * size; break;
+    case TDMI_BUFFER_STAGE:
+        limit = owner->list.stage_count * size;
+        base = owner->stage + (size_t)(user->call % 2) * limit;
+    }
+    if (range.count * size > limit || range.first * size > limit - range.count * size) {
+        FAIL(m, "rank %d step %zu leaves buffer %d of rank %d: %zu + %zu elements of %zu bytes, limit %zu", user->rank, user->step,
+             range.buffer, owner->rank, range.first, range.count, size, limit);
+        return NULL;
+    }
+    return base + range.first * size;
+}
+
+/* The same for bytes that are read or written now. */
+static unsigned char *reach(machine *m, const rank_state *user, const rank_state *owner, tdmi_range range, bool writes)
+{
+    unsigned char *bytes = locate(m, user, owner, range);
+    if (bytes != NULL)
+        note(m, user, bytes, range.count * tdm_dtype_size(dtype_of(m, range.buffer)), writes);
+    return bytes;
+}
+
+static void copy(machine *m, const rank_state *r, const tdmi_step *step)
+{
+    if (step->kind == TDMI_STEP_COPY && locate(m, r, r, step->src) == locate(m, r, r, step->dst))
+        return; /* in place: there is nothing to do */
+    void *from = reach(m, r, r, step->src, false), *to = reach(m, r, r, step->dst, true);
+    if (from == NULL || to == NULL)
+        return;
+    if (step->src.count != step->dst.count)
+        FAIL(m, "rank %d step %zu copies %zu elements to %zu", r->rank, r->step, step->src.count, step->dst.count);
+    else if (step->kind == TDMI_STEP_FINISH)
+        tdmi_reduce_finish(m->call->dtype, m->call->op, m->n, from, to, step->src.count);
+    else if (dtype_of(m, step->src.buffer) == dtype_of(m, step->dst.buffer))
+        memmove(to, from, step->src.count * tdm_dtype_size(dtype_of(m, step->src.buffer)));
+    else if (step->dst.buffer == TDMI_BUFFER_ACC)
+        tdmi_reduce_widen(m->call->dtype, m->call->op, from, to, step->src.count);
+    else
+        FAIL(m, "rank %d step %zu narrows without finishing", r->rank, r->step);
+}
+
+static void reduce_from(machine *m, rank_state *r, const tdmi_step *step)
+{
+    const tdmi_step *next = step + 1;
+    const void **in = malloc((size_t)m->n * sizeof *in);
+    void **out = malloc((size_t)m->n * sizeof *out);
+    if (r->step + 1 >= r->list.count || next->kind != TDMI_STEP_COPY_TO || next->dst.count != step->src.count) {
+        FAIL(m, "rank %d step %zu: no COPY_TO of the same count behind REDUCE_FROM", r->rank, r->step);
+        goto done;
+    }
+    int outs = 0;
+    for (int p = 0; p < m->n && m->failure[0] == '\0'; p++) {
+        in[p] = reach(m, r, &m->ranks[p], step->src, false);
+        if (next->to == -1 || next->to == p)
+            out[outs++] = reach(m, r, &m->ranks[p], next->dst, true);
+    }
+    if (m->failure[0] == '\0')
+        tdmi_reduce_tree(m->call->dtype, m->call->op, in, m->n, out, outs, step->src.count, false);
+    r->step++; /* the COPY_TO is done with it */
+done:
+    free(in);
+    free(out);
+}
+
+static void post(machine *m, rank_state *r, const tdmi_step *step)
+{
+    size_t nbytes = step->src.count * tdm_dtype_size(dtype_of(m, step->src.buffer));
+    message *sent = malloc(sizeof *sent + nbytes), **tail = &m->links[r->rank * m->n + step->to];
+    void *from = reach(m, r, r, step->src, false);
+    if (from == NULL) {
+        free(sent);
+        return;
+    }
+    sent->next = NULL;
+    sent->nbytes = nbytes;
+    memcpy(sent->data, from, nbytes);
+    while (*tail != NULL)
+        tail = &(*tail)->next;
+    *tail = sent;
+}
+
+static void take(machine *m, rank_state *r, const tdmi_step *step)
+{
+    message **head = &m->links[step->from * m->n + r->rank], *got = *head;
+    const tdm_dtype dtype = dtype_of(m, step->dst.buffer);
+    void *to = reach(m, r, r, step->dst, true);
+    if (to == NULL)
+        return;
+    if (got->nbytes != step->dst.count * tdm_dtype_size(dtype)) {
+        FAIL(m, "rank %d step %zu expects %zu bytes of rank %d, which sent %zu", r->rank, r->step,
+             step->dst.count * tdm_dtype_size(dtype), step->from, got->nbytes);
+        return;
+    }
+    if (step->kind == TDMI_STEP_EXCHANGE)
+        memcpy(to, got->data, got->nbytes);
+    else
+        tdmi_reduce_pair(dtype, m->call->op, step->received_first ? (void *)got->data : to,
+                         step->received_first ? to : (void *)got->data, to, step->dst.count);
+    *head = got->next;
+    free(got);
+    m->ranks[step->from].taken = true;
+}
+
+/* One exchange as far as it goes; true when it is over. */
+static bool exchange(machine *m, rank_state *r, const tdmi_step *step)
+{
+    if (!r->posted) {
+        r->posted = true;
+        r->taken = step->to < 0;
+        r->received = step->from < 0;
+        if (step->to >= 0)
+            post(m, r, step);
+    }
+    if (!r->received && m->links[step->from * m->n + r->rank] != NULL) {
+        take(m, r, step);
+        r->received = true;
+    }
+    if (!r->taken || !r->received)
+        return false;
+    r->posted = false;
+    return true;
+}
+
+static bool met(const machine *m, const rank_state *r)
+{
+    for (int p = 0; p < m->n; p++)
+        if (m->ranks[p].published < r->published)
+            return false;
+    return true;
+}
+
+/* The caller reads and writes its buffers around a call. */
+static void caller(machine *m, const rank_state *r, bool writes)
+{
+    note(m, r, r->buffers->in, replay_in_bytes(m->call, m->n), writes);
+    note(m, r, r->buffers->out, replay_out_bytes(m->call, m->n), writes);
+}
+
+static void begin_call(machine *m, rank_state *r)
+{
+    r->buffers = &m->buffers[r->call * m->n + r->rank];
+    r->step = 0;
+    memset(r->acc, 0xa5, r->list.acc_count * tdm_dtype_size(acc_dtype(m)));
+    caller(m, r, true);
+}
+
+/* Advances a rank by one step; false if it waits or is done. */
+static bool advance(machine *m, rank_state *r)
+{
+    if (r->call == m->calls)
+        return false;
+    if (r->step == r->list.count) {
+        caller(m, r, false);
+        if (++r->call < m->calls)
+            begin_call(m, r);
+        return true;
+    }
+    const tdmi_step *step = &r->list.step[r->step];
+    switch (step->kind) {
+    case TDMI_STEP_COPY:
+    case TDMI_STEP_FINISH: copy(m, r, step); break;
+    case TDMI_STEP_EXCHANGE:
+    case TDMI_STEP_EXCHANGE_REDUCE: {
+        bool was_posted = r->posted, was_received = r->received;
+        if (!exchange(m, r, step))
+            return was_posted != r->posted || was_received != r->received;
+        break;
+    }
+    case TDMI_STEP_PUBLISH:
+        r->published++;
+        r->seen = r->buffers;
+        break;
+    case TDMI_STEP_MEET:
+        if (!met(m, r))
+            return false;
+        r->met = r->published;
+        break;
+    case TDMI_STEP_REDUCE_FROM: reduce_from(m, r, step); break;
+    case TDMI_STEP_COPY_FROM: {
+        void *from = reach(m, r, &m->ranks[step->from], step->src, false), *to = reach(m, r, r, step->dst, true);
+        if (from != NULL && to != NULL)
+            memcpy(to, from, step->src.count * tdm_dtype_size(m->call->dtype));
+        break;
+    }
+    case TDMI_STEP_COPY_TO: FAIL(m, "rank %d step %zu: COPY_TO without REDUCE_FROM", r->rank, r->step);
+    }
+    r->step++;
+    return true;
+}
+
+/* x comes before y if x's rank published afterwards and y's rank had met that. */
+static bool before(const touch *x, const touch *y)
+{
+    return y->met > x->published;
+}
+
+static void look_for_races(machine *m)
+{
+    for (size_t i = 0; i < m->touch_count; i++)
+        for (size_t j = i + 1; j < m->touch_count; j++) {
+            const touch *x = &m->touches[i], *y = &m->touches[j];
+            if (x->rank != y->rank && (x->writes || y->writes) && x->begin < y->end && y->begin < x->end && !before(x, y) &&
+                !before(y, x)) {
+                FAIL(m, "race: rank %d %s after meeting %d what rank %d %s after meeting %d", x->rank,
+                     x->writes ? "writes" : "reads", x->met, y->rank, y->writes ? "writes" : "reads", y->met);
+                return;
+            }
+        }
+}
+
+static void run(machine *m, unsigned seed)
+{
+    uint32_t random = seed * 2654435761u + 1;
+    while (m->failure[0] == '\0') {
+        bool moved = false, done = true;
+        for (int k = 0; k < m->n; k++) {
+            random = random * 1664525u + 1013904223u;
+            rank_state *r = &m->ranks[seed == 0 ? k : (int)((random >> 8) % (unsigned)m->n)];
+            int burst = seed == 0 ? 1 : (int)(random >> 28);
+            for (int i = 0; i <= burst && m->failure[0] == '\0' && advance(m, r); i++)
+                moved = true;
+        }
+        for (int k = 0; k < m->n && !moved; k++)
+            moved = advance(m, &m->ranks[k]);
+        for (int k = 0; k < m->n; k++)
+            done = done && m->ranks[k].call == m->calls;
+        if (done)
+            break;
+        if (!moved)
+            for (int k = 0; k < m->n; k++)
+                if (m->ranks[k].call < m->calls)
+                    FAIL(m, "deadlock: rank %d stays at call %d step %zu of %zu", k, m->ranks[k].call, m->ranks[k].step,
+                         m->ranks[k].list.count);
+    }
+    for (int i = 0; i < m->n * m->n && m->failure[0] == '\0'; i++)
+        if (m->links[i] != NULL)
+            FAIL(m, "a message from rank %d to rank %d was never taken", i / m->n, i % m->n);
+}
+
+const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *call, int n, int calls, const replay_buffers *buffers,
+                   unsigned seed, bool races)
+{
+    machine m = {.call = call, .n = n, .calls = calls, .buffers = buffers, .races = races};
+    m.ranks = calloc((size_t)n, sizeof *m.ranks);
+    m.links = calloc((size_t)(n * n), sizeof *m.links);
+    for (int r = 0; r < n; r++) {
+        rank_state *state = &m.ranks[r];
+        state->rank = r;
+        algorithm->steps(&state->list, call, r, n);
+        if (state->list.status != TDM_OK)
+            FAIL(&m, "the list of rank %d could not be made", r);
+        if (state->list.stage_count * tdm_dtype_size(call->dtype) > TDMI_STAGE_BYTES)
+            FAIL(&m, "rank %d needs %zu elements of STAGE", r, state->list.stage_count);
+        state->acc = malloc(state->list.acc_count * tdm_dtype_size(acc_dtype(&m)) + 1);
+        if (state->list.stage_count > 0)
+            state->stage = malloc(2 * state->list.stage_count * tdm_dtype_size(call->dtype));
+        begin_call(&m, state);
+    }
+    run(&m, seed);
+    if (m.failure[0] == '\0' && races)
+        look_for_races(&m);
+    for (int r = 0; r < n; r++) {
+        tdmi_steps_free(&m.ranks[r].list);
+        free(m.ranks[r].acc);
+        free(m.ranks[r].stage);
+    }
+    for (int i = 0; i < n * n; i++)
+        for (message *next; m.links[i] != NULL; m.links[i] = next) {
+            next = m.links[i]->next;
+            free(m.links[i]);
+        }
+    free(m.ranks);
+    free(m.links);
+    free(m.touches);
+    snprintf(failure_text, sizeof failure_text, "%s", m.failure);
+    return failure_text[0] != '\0' ? failure_text : NULL;
+}

@@ -1,0 +1,55 @@
+/* test_direct.c - the direct algorithm in place: results, races, meetings. */
+#include "check.h"
+
+#include "coll/algorithm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void every_operation_is_right_for_any_ranks(void **state)
+{
+    (void)state;
+    for (int coll = 0; coll < TDMI_COLL_COUNT; coll++)
+        check_sizes(&tdmi_direct, (tdmi_coll)coll, 33, false);
+}
+
+static void every_type_is_right(void **state)
+{
+    (void)state;
+    for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
+        check_types(&tdmi_direct, (tdmi_coll)coll, false);
+}
+
+static size_t meetings(tdmi_coll coll)
+{
+    const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = 0, .count = 1 << 20};
+    tdmi_steps list = {0};
+    size_t count = 0;
+    tdmi_direct.steps(&list, &call, 1, 4);
+    for (size_t i = 0; i < list.count; i++)
+        count += list.step[i].kind == TDMI_STEP_MEET ? 1 : 0;
+    tdmi_steps_free(&list);
+    return count;
+}
+
+static void two_meetings_a_call_and_one_a_barrier(void **state)
+{
+    (void)state;
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE), 2);
+    assert_int_equal(meetings(TDMI_COLL_REDUCE_SCATTER), 2);
+    assert_int_equal(meetings(TDMI_COLL_ALL_GATHER), 2);
+    assert_int_equal(meetings(TDMI_COLL_BROADCAST), 2);
+    assert_int_equal(meetings(TDMI_COLL_BARRIER), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_is_right_for_any_ranks),
+        cmocka_unit_test(every_type_is_right),
+        cmocka_unit_test(two_meetings_a_call_and_one_a_barrier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}

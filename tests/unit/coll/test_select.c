@@ -1,0 +1,165 @@
+/* test_select.c - what is chosen by default, what can be forced, and what the errors say. */
+#include "coll/algorithm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define EVERYTHING (TDMI_NEEDS_LINKS | TDMI_NEEDS_SHARED | TDMI_NEEDS_STAGE)
+
+static const tdmi_call allreduce = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1024};
+static const tdmi_call all_gather = {.coll = TDMI_COLL_ALL_GATHER, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1024};
+static const tdmi_call barrier = {.coll = TDMI_COLL_BARRIER, .dtype = TDM_U8, .op = TDM_SUM, .root = -1, .count = 0};
+
+static int clean(void **state)
+{
+    (void)state;
+    unsetenv("TANDEM_ALGO");
+    unsetenv("TANDEM_SUM_ORDER");
+    return 0;
+}
+
+static const char *chosen(const tdmi_call *call, int n, unsigned reach)
+{
+    const tdmi_algorithm *algorithm;
+    const char *why;
+    assert_int_equal(tdmi_select(call, n, reach, &algorithm, &why), TDM_OK);
+    assert_true(strlen(why) > 0);
+    return algorithm->name;
+}
+
+static void refused(const char *algo, const tdmi_call *call, int n, unsigned reach, tdm_status status, const char *text)
+{
+    const tdmi_algorithm *algorithm = NULL;
+    setenv("TANDEM_ALGO", algo, 1);
+    assert_int_equal(tdmi_select(call, n, reach, &algorithm, NULL), status);
+    assert_null(algorithm);
+    if (strstr(tdm_error_text(), text) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", tdm_error_text(), text);
+    unsetenv("TANDEM_ALGO");
+}
+
+static void the_default_follows_what_the_ranks_have_in_common(void **state)
+{
+    (void)state;
+    const tdmi_call small = {.coll = TDMI_COLL_BROADCAST, .dtype = TDM_F32, .root = 0, .count = 10};
+    const tdmi_call large = {.coll = TDMI_COLL_BROADCAST, .dtype = TDM_F32, .root = 0, .count = 1 << 20};
+    assert_string_equal(chosen(&allreduce, 4, EVERYTHING), "direct");
+    assert_string_equal(chosen(&allreduce, 4, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE), "direct_staged");
+    assert_string_equal(chosen(&allreduce, 4, TDMI_NEEDS_LINKS), "halving_doubling");
+    assert_string_equal(chosen(&all_gather, 5, TDMI_NEEDS_LINKS), "halving_doubling");
+    assert_string_equal(chosen(&small, 4, TDMI_NEEDS_LINKS), "binomial");
+    assert_string_equal(chosen(&large, 4, TDMI_NEEDS_LINKS), "ring");
+    assert_string_equal(chosen(&barrier, 4, TDMI_NEEDS_LINKS), "dissemination");
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct");
+}
+
+/* No default may reorder: what is chosen without being asked gives the canonical bits. */
+static void no_default_reorders_a_sum(void **state)
+{
+    (void)state;
+    static const unsigned reaches[] = {TDMI_NEEDS_LINKS, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE, EVERYTHING};
+    for (size_t i = 0; i < sizeof reaches / sizeof *reaches; i++)
+        for (size_t count = 0; count <= (size_t)1 << 30; count = 4 * count + 1)
+            for (int coll = TDMI_COLL_ALLREDUCE; coll <= TDMI_COLL_REDUCE_SCATTER; coll++) {
+                const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = count};
+                const tdmi_algorithm *algorithm;
+                assert_int_equal(tdmi_select(&call, 5, reaches[i], &algorithm, NULL), TDM_OK);
+                assert_false(algorithm->reorders);
+            }
+}
+
+static void a_single_rank_needs_nothing(void **state)
+{
+    (void)state;
+    tdmi_steps list = {0};
+    for (int coll = 0; coll < TDMI_COLL_COUNT; coll++) {
+        const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_F16, .op = TDM_AVG, .root = 0, .count = 3};
+        for (size_t i = 0; i < tdmi_algorithm_count; i++)
+            if (tdmi_algorithms[i]->supports((tdmi_coll)coll)) {
+                tdmi_steps_clear(&list);
+                tdmi_algorithms[i]->steps(&list, &call, 0, 1);
+                assert_true(list.count <= 1 && (list.count == 0 || list.step[0].kind == TDMI_STEP_COPY));
+            }
+        chosen(&call, 1, 0);
+    }
+    setenv("TANDEM_ALGO", "ring", 1);
+    assert_string_equal(chosen(&allreduce, 1, 0), "ring");
+    tdmi_steps_free(&list);
+}
+
+static void a_name_is_forced_where_it_exists(void **state)
+{
+    (void)state;
+    setenv("TANDEM_ALGO", "Ring", 1); /* as NCCL spells it */
+    assert_string_equal(chosen(&all_gather, 4, EVERYTHING), "ring");
+    assert_string_equal(chosen(&allreduce, 2, EVERYTHING), "ring");
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct"); /* a ring is no barrier */
+    setenv("TANDEM_ALGO", "halving_doubling", 1);
+    assert_string_equal(chosen(&allreduce, 7, EVERYTHING), "halving_doubling");
+}
+
+static void a_list_chooses_by_operation_and_size(void **state)
+{
+    (void)state;
+    tdmi_call call = allreduce;
+    setenv("TANDEM_ALGO", "allreduce:0-64K=direct_staged,allreduce:64K-=halving_doubling,all_gather=ring", 1);
+    assert_string_equal(chosen(&call, 4, EVERYTHING), "direct_staged");
+    call.count = 16383;
+    assert_string_equal(chosen(&call, 4, EVERYTHING), "direct_staged");
+    call.count = 16384;
+    assert_string_equal(chosen(&call, 4, EVERYTHING), "halving_doubling");
+    assert_string_equal(chosen(&all_gather, 4, EVERYTHING), "ring");
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct");
+}
+
+static void a_ring_of_sums_must_be_allowed(void **state)
+{
+    (void)state;
+    tdmi_call whole = allreduce;
+    refused("ring", &allreduce, 3, EVERYTHING, TDM_ERR_UNSUPPORTED,
+            "allreduce over 3 ranks: algorithm ring adds in another order than the canonical tree");
+    refused("ring", &allreduce, 3, EVERYTHING, TDM_ERR_UNSUPPORTED, "TANDEM_SUM_ORDER=fast");
+    setenv("TANDEM_ALGO", "ring", 1);
+    whole.dtype = TDM_I32;
+    assert_string_equal(chosen(&whole, 3, EVERYTHING), "ring"); /* whole numbers have one sum */
+    setenv("TANDEM_SUM_ORDER", "fast", 1);
+    assert_string_equal(chosen(&allreduce, 3, EVERYTHING), "ring");
+}
+
+static void what_cannot_be_is_refused_with_what_exists(void **state)
+{
+    (void)state;
+    refused("tree", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "\"tree\" is no algorithm; there are direct, ");
+    refused("all_reduce=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "there are allreduce, reduce_scatter");
+    refused("barrier=ring", &allreduce, 4, EVERYTHING, TDM_ERR_UNSUPPORTED,
+            "ring has no barrier; barrier has direct, direct_staged, dissemination");
+    refused("direct", &allreduce, 4, TDMI_NEEDS_LINKS, TDM_ERR_UNSUPPORTED,
+            "allreduce over 4 ranks: algorithm direct needs every rank's buffers in shared memory");
+    refused("direct_staged", &allreduce, 4, TDMI_NEEDS_LINKS, TDM_ERR_UNSUPPORTED, "all ranks on one node");
+    refused("allreduce:64K=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "write OP:MIN-MAX=NAME");
+    refused("allreduce:8K-4K=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "is empty");
+    refused("allreduce:x-=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "\"x\" is not a size");
+    refused("direct,,ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "empty or too long");
+    setenv("TANDEM_SUM_ORDER", "any", 1);
+    const tdmi_algorithm *algorithm;
+    assert_int_equal(tdmi_select(&allreduce, 4, EVERYTHING, &algorithm, NULL), TDM_ERR_INVALID);
+    assert_string_equal(tdm_error_text(), "TANDEM_SUM_ORDER=any is neither canonical nor fast");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_default_follows_what_the_ranks_have_in_common, clean),
+        cmocka_unit_test_setup(no_default_reorders_a_sum, clean),
+        cmocka_unit_test_setup(a_single_rank_needs_nothing, clean),
+        cmocka_unit_test_setup(a_name_is_forced_where_it_exists, clean),
+        cmocka_unit_test_setup(a_list_chooses_by_operation_and_size, clean),
+        cmocka_unit_test_setup(a_ring_of_sums_must_be_allowed, clean),
+        cmocka_unit_test_setup(what_cannot_be_is_refused_with_what_exists, clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
