@@ -1,28 +1,48 @@
-/* passes.h - graph in, graph out; pipeline.c holds their order and verifies after each. */
+/* passes.h - graph in, graph out; pipeline.c holds their order and verifies after each.
+ *
+ * The nodes of a training step, after the pipeline:
+ *     forward | backward with BUCKET_STARTs between its nodes | BUCKET_WAITs, VERDICT, UPDATEs, PARAMETERS_READYs
+ * There is one UPDATE a bucket where it needs the verdict of all ranks (clip) or the whole gradient (shard 0). Without clip
+ * and with shard 1 there is none: the update is part of the reduction, done by each slice's owner between BUCKET_START and
+ * BUCKET_WAIT, and the verdict only brings the mean loss and the norm. */
 #ifndef TDMI_PASSES_PASSES_H
 #define TDMI_PASSES_PASSES_H
 
 #include "graph/graph.h"
 
 typedef struct tdmi_pipeline_options {
-    bool train;             /* false: forward only (evaluation, generation): place alone */
+    bool train;             /* false: forward only (evaluation, generation): inplace and place alone */
     int world_size;
     double bucket_cap_mb;   /* of the buckets after the first; a parameter is never split, so a bucket may be larger */
-    double first_bucket_mb; /* of the bucket that is ready first */
+    double first_bucket_mb; /* of the bucket that is ready first; ddp/plan.h says what 0 means for both */
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */
     int shard;              /* 0: every rank updates all parameters; 1: its own slices */
 } tdmi_pipeline_options;
 
-/* Backward nodes for everything the loss depends on; gradients of parameters used twice are summed in place. */
+/* Backward nodes for everything the loss depends on; gradients of parameters used twice are summed in place.
+ * TDM_ERR_INVALID: no loss, or a parameter that the loss does not depend on. */
 tdm_status tdmi_pass_autodiff(tdmi_graph *g);
-/* Parameters and gradients into buckets in the order gradients become ready; BUCKET_START after the last gradient and the
- * last reader of the bucket's parameters. */
+/* Element-wise results take the memory of an input that nobody reads afterwards. */
+tdm_status tdmi_pass_inplace(tdmi_graph *g);
+/* Parameters and gradients into buckets in the order gradients become ready, each on a cache line; BUCKET_START after the
+ * last gradient and the last reader of the bucket's parameters. */
 tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* BUCKET_WAIT, VERDICT, UPDATE, PARAMETERS_READY in the order that options ask for. */
 tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options);
-/* Offsets of all activations in one slab by lifetime. */
+/* Offsets of inputs, activations and outputs in one slab by lifetime; a kernel's workspace is not in it. The slab should
+ * start on a page. */
 tdm_status tdmi_pass_place(tdmi_graph *g);
 
+/* A failed pass leaves a graph that can only be destroyed. */
 tdm_status tdmi_pipeline_run(tdmi_graph *g, const tdmi_pipeline_options *options);
+/* What the passes do to a copy of g, for --explain: a line a pass, then the buckets and nodes of the result and its memory.
+ * New text (tdmi_free); NULL with the error text of the pass that failed. */
+char *tdmi_pipeline_explain(const tdmi_graph *g, const tdmi_pipeline_options *options);
+
+/* The most bytes of the slab in use at once, and at which node: no placement can be smaller. After place, slab_nbytes is what
+ * this one takes. 0 without memory. */
+size_t tdmi_place_peak(const tdmi_graph *g, int *node_out);
+/* The peak, and the largest tensors alive at it, as text (tdmi_free). */
+char *tdmi_place_report(const tdmi_graph *g);
 
 #endif
