@@ -16,7 +16,7 @@ static inline size_t tdmi_buffer_held(const tdmi_buffer *buffer)
 
 static inline uint8_t *tdmi_buffer_front(const tdmi_buffer *buffer)
 {
-    return buffer->data + buffer->begin;
+    return buffer->data == NULL ? NULL : buffer->data + buffer->begin; /* C has no NULL + 0 */
 }
 
 /* Makes room for nbytes behind `end`; write them there, then add to `end`. */
