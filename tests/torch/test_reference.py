@@ -23,6 +23,15 @@ def test_the_reference_of_the_generator_agrees_with_pytorch(capability):
     run("tools/rng_ref.py", "--verify", ATEN_CPU_CAPABILITY=capability)
 
 
+def output_of(script):
+    return subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, timeout=300).stdout
+
+
 def test_the_committed_vectors_are_the_references():
-    done = subprocess.run([sys.executable, "tools/rng_ref.py"], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.stdout == (ROOT / "tools/rng_vectors.txt").read_text()
+    assert output_of("tools/rng_ref.py") == (ROOT / "tools/rng_vectors.txt").read_text()
+
+
+def test_the_values_that_unit_tests_compare_with_are_pytorchs():
+    """Weights, permutations, DistributedSampler's orders; updates of optimizers."""
+    assert output_of("tests/unit/data/golden_rng.py") == (ROOT / "tests/unit/data/golden_rng.h").read_text()
+    assert output_of("tests/unit/optim/make_golden.py") == (ROOT / "tests/unit/optim/golden.h").read_text()
