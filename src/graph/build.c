@@ -10,10 +10,10 @@
 /* Room that passes need in a name: "d.", ".rstd", a number. */
 #define LABEL_MAX (sizeof((tdmi_tensor *)0)->name - 16)
 
-static tdmi_id fail(tdmi_graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static tdmi_id fail(tdmi_graph *g, const char *format, ...)
+tdmi_id tdmi_graph_fail(tdmi_graph *g, const char *format, ...)
 {
+    if (g->status != TDM_OK)
+        return -1;
     va_list args;
     va_start(args, format);
     vsnprintf(g->status_text, sizeof g->status_text, format, args);
@@ -26,7 +26,7 @@ static bool name_is_fine(tdmi_graph *g, const char *name)
 {
     if (name[0] != '\0' && strlen(name) <= LABEL_MAX)
         return true;
-    (void)fail(g, "a name in graph %s is empty or longer than %zu letters: \"%s\"", g->name, LABEL_MAX, name);
+    (void)tdmi_graph_fail(g, "a name in graph %s is empty or longer than %zu letters: \"%s\"", g->name, LABEL_MAX, name);
     return false;
 }
 
@@ -38,9 +38,9 @@ static tdmi_id add_named(tdmi_graph *g, const char *name, tdmi_role role, const 
     const char *fault = tdmi_shape_fault(shape);
     char text[TDMI_SHAPE_TEXT_MAX];
     if (fault != NULL)
-        return fail(g, "%s has the shape %s: %s", name, tdmi_shape_text(shape, text), fault);
+        return tdmi_graph_fail(g, "%s has the shape %s: %s", name, tdmi_shape_text(shape, text), fault);
     if (tdmi_graph_find(g, name) >= 0)
-        return fail(g, "graph %s has two tensors named %s", g->name, name);
+        return tdmi_graph_fail(g, "graph %s has two tensors named %s", g->name, name);
     tdmi_tensor t = {.shape = *shape, .role = role, .producer = -1, .alias = -1, .gradient = -1, .parameter = -1,
                      .decay = decay, .bucket = -1};
     snprintf(t.name, sizeof t.name, "%s", name);
@@ -93,7 +93,7 @@ static bool usable(tdmi_graph *g, const char *label, int count, const tdmi_id *x
         return false;
     for (int i = 0; i < count; i++) {
         if (x[i] < 0 || x[i] >= g->tensor_count) {
-            (void)fail(g, "%s: operand %d is no tensor of graph %s", label, i, g->name);
+            (void)tdmi_graph_fail(g, "%s: operand %d is no tensor of graph %s", label, i, g->name);
             return false;
         }
     }
@@ -110,7 +110,7 @@ static tdmi_id broken_rule(tdmi_graph *g, const draft *d, const char *rule)
             used += (size_t)snprintf(operands + used, sizeof operands - used, "%s%s %s", used > 0 ? ", " : "",
                                      tdmi_op_in_name(d->node.op, i),
                                      tdmi_shape_text(&g->tensor[d->node.in[i]].shape, text));
-    return fail(g, "%s %s: %s (%s)", tdmi_op_text(d->node.op), d->node.label, rule, operands);
+    return tdmi_graph_fail(g, "%s %s: %s (%s)", tdmi_op_text(d->node.op), d->node.label, rule, operands);
 }
 
 /* Appends the node and its outputs, named after the label; returns the first output. */
@@ -217,7 +217,7 @@ tdmi_id tdmi_attention(tdmi_graph *g, const char *label, tdmi_id qkv, int heads)
     const tdmi_shape *s = &g->tensor[qkv].shape;
     const int64_t width = s->ndim == 3 ? s->dims[2] / 3 : 0;
     if (heads < 1 || width % heads != 0)
-        return fail(g, "attention %s: the width %lld is not divisible by %d heads", label, (long long)width, heads);
+        return tdmi_graph_fail(g, "attention %s: the width %lld is not divisible by %d heads", label, (long long)width, heads);
     draft d = begin(TDMI_OP_ATTENTION, label);
     d.node.in[0] = qkv;
     d.node.attr.heads = heads;
@@ -248,7 +248,7 @@ tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdm
     if (!usable(g, label, 2, (const tdmi_id[]){logits, targets}))
         return -1;
     if (g->loss >= 0)
-        return fail(g, "%s: graph %s has a loss already, %s", label, g->name, g->tensor[g->loss].name);
+        return tdmi_graph_fail(g, "%s: graph %s has a loss already, %s", label, g->name, g->tensor[g->loss].name);
     draft d = begin(TDMI_OP_CROSS_ENTROPY, label);
     memcpy(d.node.in, (const tdmi_id[]){logits, targets}, 2 * sizeof(tdmi_id));
     d.out[0] = (tdmi_shape){TDM_F32, 1, {1}};
@@ -267,7 +267,7 @@ tdmi_id tdmi_reshape(tdmi_graph *g, tdmi_id x, int ndim, const int64_t *dims)
     char from[TDMI_SHAPE_TEXT_MAX], to[TDMI_SHAPE_TEXT_MAX];
     if (t.role != TDMI_ROLE_ACTIVATION || tdmi_shape_fault(&t.shape) != NULL ||
         tdmi_shape_count(&t.shape) != tdmi_shape_count(&g->tensor[x].shape))
-        return fail(g, "%s %s cannot be seen as %s: it must be an activation with as many elements", t.name,
+        return tdmi_graph_fail(g, "%s %s cannot be seen as %s: it must be an activation with as many elements", t.name,
                     tdmi_shape_text(&g->tensor[x].shape, from), tdmi_shape_text(&t.shape, to));
     t.alias = x;
     t.producer = -1;
@@ -280,9 +280,9 @@ void tdmi_graph_output(tdmi_graph *g, tdmi_id x)
         return;
     tdmi_tensor *t = &g->tensor[x];
     if (t->role != TDMI_ROLE_ACTIVATION || t->alias >= 0)
-        (void)fail(g, "%s cannot be an output of graph %s: only what a node computes can", t->name, g->name);
+        (void)tdmi_graph_fail(g, "%s cannot be an output of graph %s: only what a node computes can", t->name, g->name);
     else if (tdmi_graph_find(g, t->name) != x)
-        (void)fail(g, "graph %s has two tensors named %s, so the second can be no output", g->name, t->name);
+        (void)tdmi_graph_fail(g, "graph %s has two tensors named %s, so the second can be no output", g->name, t->name);
     else
         t->role = TDMI_ROLE_OUTPUT;
 }

@@ -84,6 +84,8 @@ tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdm
 tdmi_id tdmi_reshape(tdmi_graph *g, tdmi_id x, int ndim, const int64_t *dims);
 /* The caller reads x after a step (logits for generation): it becomes an OUTPUT and keeps its memory to the end. */
 void tdmi_graph_output(tdmi_graph *g, tdmi_id x);
+/* Puts a model's own error where a builder's would be, unless there is one; returns -1. */
+tdmi_id tdmi_graph_fail(tdmi_graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 tdm_status tdmi_graph_status(const tdmi_graph *g);
 
 /* The tensor of that name, or -1. Names of inputs, parameters and outputs are unique. */

@@ -84,7 +84,7 @@ typedef struct tdmi_shape {
 
 size_t tdmi_shape_count(const tdmi_shape *shape);  /* elements; 1 for ndim 0 */
 size_t tdmi_shape_nbytes(const tdmi_shape *shape);
-/* NULL if the shape exists: a dtype, 0 to 4 dimensions of 1 or more, less than 2^62 bytes. Else what is wrong with it. */
+/* NULL if the shape exists: a dtype, 0 to 4 dimensions of 1 or more, at most 256 TiB. Else what is wrong with it. */
 const char *tdmi_shape_fault(const tdmi_shape *shape);
 bool tdmi_shape_equal(const tdmi_shape *a, const tdmi_shape *b); /* dtype and dimensions */
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define NBYTES_MAX ((size_t)1 << 62)
+#define NBYTES_MAX ((size_t)1 << 48) /* so that sums over a graph do not overflow */
 
 size_t tdmi_shape_count(const tdmi_shape *shape)
 {
@@ -29,7 +29,7 @@ const char *tdmi_shape_fault(const tdmi_shape *shape)
         if (shape->dims[i] < 1)
             return "each dimension must be 1 or more";
         if ((uint64_t)shape->dims[i] > NBYTES_MAX / nbytes)
-            return "its size overflows";
+            return "it is larger than 256 TiB";
         nbytes *= (size_t)shape->dims[i];
     }
     return NULL;

@@ -101,7 +101,7 @@ static tdm_status write(const tdmi_graph *g, cell *cells, int node, tdmi_id t)
             continue;
         if (input_in(g, n, q) >= 0)
             return tdmi_verify_fail(g, node, "its output %s lies on its input %s", g->tensor[t].name, g->tensor[q].name);
-        if (cells[q].writer == node)
+        if (cells[q].writer == node && cells[q].value >= 0)
             return tdmi_verify_fail(g, node, "its outputs %s and %s lie on each other", g->tensor[t].name, g->tensor[q].name);
         cells[q].value = -1;
         cells[q].writer = node;
