@@ -86,11 +86,18 @@ WIDE_LOAD(i8, i8_lanes)
 WIDE_LOAD(u8, u8_lanes)
 WIDE_LOAD(i32, i32_lanes)
 
+/* Intrinsics for bfloat16: gcc 12 widens in two parts and narrows by a table, which measured a third slower. */
 static inline vf32 load_bf16(const unsigned char *from)
 {
     half_lanes h;
     memcpy(&h, from, sizeof h);
+#if defined(__AVX512F__)
+    return (vf32)((vu32)_mm512_cvtepu16_epi32((__m256i)h) << 16);
+#elif defined(__AVX2__)
+    return (vf32)((vu32)_mm256_cvtepu16_epi32((__m128i)h) << 16);
+#else
     return (vf32)(__builtin_convertvector(h, vu32) << 16);
+#endif
 }
 
 static inline vf32 load_f16(const unsigned char *from)
@@ -117,7 +124,15 @@ static inline half_lanes round_bf16(vf32 value)
     vu32 bits = (vu32)value;
     vu32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     vu32 nan = (vu32)((vi32)(bits & 0x7fffffffu) > 0x7f800000);
-    return __builtin_convertvector((rounded & ~nan) | (nan & 0x7fc0u), half_lanes);
+    rounded = (rounded & ~nan) | (nan & 0x7fc0u);
+#if defined(__AVX512F__)
+    return (half_lanes)_mm512_cvtepi32_epi16((__m512i)rounded);
+#elif defined(__AVX2__)
+    __m256i packed = _mm256_packus_epi32((__m256i)rounded, (__m256i)rounded); /* each 128-bit half twice */
+    return (half_lanes)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+#else
+    return __builtin_convertvector(rounded, half_lanes);
+#endif
 }
 
 static inline half_lanes round_f16(vf32 value)
