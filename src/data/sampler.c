@@ -34,7 +34,7 @@ tdm_status tdmi_sampler_create(const tdmi_sampler_options *options, tdmi_sampler
     if (o->end == TDMI_SAMPLER_PAD)
         limit = (o->samples + (uint64_t)o->ranks - 1) / (uint64_t)o->ranks * (uint64_t)o->ranks;
     if (o->samples == 0 || (o->end != TDMI_SAMPLER_EXACT && limit < batch))
-        return tdmi_fail(TDM_ERR_INVALID,
+        return tdmi_fail(TDM_ERR_BAD_FILE,
                          "%llu samples are fewer than one batch (%d ranks of %u samples: %llu); use more data or a smaller "
                          "batch",
                          (unsigned long long)o->samples, o->ranks, o->batch, (unsigned long long)batch);

@@ -140,11 +140,11 @@ static void too_few_samples_and_strange_positions_are_errors(void **state)
     (void)state;
     tdmi_sampler *sampler = NULL;
     tdmi_sampler_options options = {7, 0, 2, 4, true, 0, TDMI_SAMPLER_DROP};
-    assert_int_equal(tdmi_sampler_create(&options, &sampler), TDM_ERR_INVALID);
+    assert_int_equal(tdmi_sampler_create(&options, &sampler), TDM_ERR_BAD_FILE);
     assert_non_null(strstr(tdm_error_text(), "7 samples are fewer than one batch (2 ranks of 4 samples: 8)"));
     options.samples = 0;
     options.end = TDMI_SAMPLER_EXACT;
-    assert_int_equal(tdmi_sampler_create(&options, &sampler), TDM_ERR_INVALID);
+    assert_int_equal(tdmi_sampler_create(&options, &sampler), TDM_ERR_BAD_FILE);
     options.samples = (uint64_t)1 << 40;
     assert_int_equal(tdmi_sampler_create(&options, &sampler), TDM_ERR_INVALID);
     options.samples = 8;
