@@ -10,14 +10,14 @@
 
 static char files_dir[64];
 
-static int files_begin(void **state)
+static inline int files_begin(void **state)
 {
     (void)state;
     snprintf(files_dir, sizeof files_dir, "/tmp/tandem-test-XXXXXX");
     return mkdtemp(files_dir) == NULL;
 }
 
-static int files_end(void **state)
+static inline int files_end(void **state)
 {
     (void)state;
     char command[128];
@@ -26,7 +26,7 @@ static int files_end(void **state)
 }
 
 /* The path of `name` in that directory; static, four at a time. */
-static const char *files_path(const char *name)
+static inline const char *files_path(const char *name)
 {
     static char paths[4][128];
     static int turn;
@@ -35,7 +35,7 @@ static const char *files_path(const char *name)
     return path;
 }
 
-static const char *files_write(const char *name, const void *data, size_t nbytes)
+static inline const char *files_write(const char *name, const void *data, size_t nbytes)
 {
     const char *path = files_path(name);
     FILE *file = fopen(path, "wb");
