@@ -1,0 +1,46 @@
+/* node_parts.h - the inside of a node, shared by node.c, bell.c and region.c. */
+#ifndef TDMI_TRANSPORT_SHM_NODE_PARTS_H
+#define TDMI_TRANSPORT_SHM_NODE_PARTS_H
+
+#include "transport/shm/node.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* First page of each arena. A peer's writes and the owner's lie on lines of their own. */
+typedef struct tdmi_control {
+    _Alignas(128) _Atomic uint32_t sleeping; /* tdmi_sleep bits: set by the owner, cleared by whoever rings */
+    _Alignas(128) _Atomic uint32_t bell;     /* counts rings; futex word of the owner's threads */
+    _Alignas(128) _Atomic uint32_t left;     /* 1: the owner said goodbye */
+} tdmi_control;
+
+typedef struct tdmi_region {
+    uint32_t number; /* from 1, never used again */
+    char *address;
+    size_t nbytes;
+    bool mapped;     /* by us: a peer's region in another process */
+} tdmi_region;
+
+typedef struct tdmi_node_peer {
+    tdmi_arena *arena; /* NULL: not on this node */
+    tdmi_control *control;
+    int fd, pid, pidfd;
+    bool same_process;
+    atomic_bool closed;      /* its door closed: it left or died */
+    tdmi_region *regions;    /* guarded by the node's lock */
+    size_t region_count, region_capacity;
+} tdmi_node_peer;
+
+struct tdmi_node {
+    int rank, world_size, count;
+    int door;
+    char door_name[TDMI_DOOR_NAME_MAX];
+    pthread_mutex_t lock;
+    tdmi_node_peer *peers;    /* [world_size]; peers[rank] is this rank itself */
+    uint32_t regions_made; /* guarded by lock */
+};
+
+/* What a peer said about its regions. Node's lock is held. passed: a descriptor to take, or -1. */
+void tdmi_region_hear(tdmi_node *node, int rank, const uint8_t message[TDMI_DOOR_MESSAGE], int passed);
+
+#endif
