@@ -1,0 +1,38 @@
+/* board.h - where one rank of a group writes, in its own shared memory, what its peers on the node look for.
+ *
+ * A slot a call, used in turn: which call, how often this rank has published in it, and where its buffers are. A slot is
+ * written again TDMI_SLOTS calls later, and only when every rank has finished the old call. One writer a line. */
+#ifndef TDMI_COLL_BOARD_H
+#define TDMI_COLL_BOARD_H
+
+#include "coll/signature.h"
+#include "transport/shm/node.h"
+
+#include <stdatomic.h>
+
+#define TDMI_SLOTS 64
+#define TDMI_PHASE_BITS 24 /* of a slot's word: times published; the rest is the number of the call, from 1 */
+
+typedef struct tdmi_slot {
+    _Alignas(128) _Atomic uint64_t word; /* release; pairs with acquire in meet() of run.c. All below is written before it */
+    uint8_t signature[TDMI_SIGNATURE_BYTES];
+    uint64_t done;               /* calls this rank had finished when it arrived */
+    tdmi_place in, out, stage;
+} tdmi_slot;
+
+typedef struct tdmi_board {
+    _Alignas(128) _Atomic uint64_t started; /* number of this rank's last call */
+    _Alignas(128) _Atomic uint64_t done;    /* all calls up to this one are finished here */
+    /* how the group ended for this rank: group/ writes and reads these */
+    _Alignas(128) _Atomic uint32_t left;    /* 1: it said goodbye */
+    _Atomic uint32_t failure;               /* a tdm_status; release, after the text */
+    char failure_text[TDMI_ERROR_TEXT_MAX];
+    tdmi_slot slot[TDMI_SLOTS];
+} tdmi_board;
+
+static inline uint64_t tdmi_slot_word(uint64_t number, uint32_t phase)
+{
+    return number << TDMI_PHASE_BITS | phase;
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* plan.c - making and keeping plans. */
+#include "coll/plan.h"
+
+#include "coll/algorithm.h"
+#include "coll/slice.h"
+#include "core/memory.h"
+
+#define PLANS_MAX 1024
+
+static size_t bucket_of(const tdmi_call *call, bool fused)
+{
+    uint64_t h = (uint64_t)call->count;
+    h = (h ^ ((uint64_t)call->coll << 56) ^ ((uint64_t)call->dtype << 48) ^ ((uint64_t)call->op << 40) ^
+         ((uint64_t)(uint32_t)call->root << 8) ^ (fused ? 1 : 0)) * 0x9e3779b97f4a7c15ull;
+    return (size_t)(h >> 56) % TDMI_PLAN_BUCKETS;
+}
+
+static bool same(const tdmi_plan *plan, const tdmi_call *call, bool fused)
+{
+    return plan->call.coll == call->coll && plan->call.dtype == call->dtype && plan->call.op == call->op &&
+           plan->call.root == call->root && plan->call.count == call->count && plan->fused == fused;
+}
+
+static void free_plan(tdmi_plan *plan)
+{
+    tdmi_steps_free(&plan->way.steps);
+    tdmi_steps_free(&plan->otherwise.steps);
+    tdmi_free(plan);
+}
+
+static void drop_unused(tdmi_plans *plans)
+{
+    for (size_t b = 0; b < TDMI_PLAN_BUCKETS; b++)
+        for (tdmi_plan **at = &plans->bucket[b]; *at != NULL;) {
+            tdmi_plan *plan = *at;
+            if (plan->users > 0) {
+                at = &plan->next;
+                continue;
+            }
+            *at = plan->next;
+            plans->count--;
+            free_plan(plan);
+        }
+}
+
+void tdmi_plans_free(tdmi_plans *plans)
+{
+    for (size_t b = 0; b < TDMI_PLAN_BUCKETS; b++)
+        while (plans->bucket[b] != NULL) {
+            tdmi_plan *plan = plans->bucket[b];
+            plans->bucket[b] = plan->next;
+            free_plan(plan);
+        }
+    plans->count = 0;
+}
+
+static void note_needs(tdmi_way *way)
+{
+    for (size_t i = 0; i < way->steps.count; i++) {
+        const tdmi_step *step = &way->steps.step[i];
+        way->uses_shared |= step->kind == TDMI_STEP_PUBLISH;
+        way->uses_links |= step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE;
+        way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
+    }
+}
+
+/* Every rank reduces its slice and hands it on tile by tile; the buffers are free again after the second meeting. */
+static void fused_steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+{
+    size_t first, count;
+    tdmi_slice(call->count, call->dtype, rank, n, &first, &count);
+    tdmi_steps_meet(s);
+    if (count > 0)
+        tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_REDUCE_FROM, .to = -1, .from = -1,
+                                      .src = tdmi_range_of(TDMI_BUFFER_IN, first, count)});
+    tdmi_steps_meet(s);
+}
+
+static tdm_status make_way(const tdmi_call *call, int rank, int n, unsigned reach, tdmi_way *out)
+{
+    tdm_status status = tdmi_select(call, n, reach, &out->algorithm, NULL);
+    if (status != TDM_OK)
+        return status;
+    out->algorithm->steps(&out->steps, call, rank, n);
+    note_needs(out);
+    return out->steps.status;
+}
+
+/* What a fused call does where buffers cannot be shared: equal parts of a padded buffer. */
+static tdmi_call padded_call(const tdmi_call *call, int n)
+{
+    tdmi_call padded = *call;
+    padded.count = tdmi_slice_each(call->count, call->dtype, n);
+    return padded;
+}
+
+static tdm_status make(tdmi_plan *plan, int rank, int n, unsigned reach, bool can_share)
+{
+    const tdmi_call *call = &plan->call;
+    /* Without buffers there is nothing to reach. */
+    const bool no_buffers = call->coll == TDMI_COLL_BARRIER || call->count == 0;
+    const unsigned shared = can_share ? TDMI_NEEDS_SHARED : 0;
+    if (plan->fused && can_share) {
+        fused_steps(&plan->way.steps, call, rank, n);
+        note_needs(&plan->way);
+        if (plan->way.steps.status != TDM_OK)
+            return plan->way.steps.status;
+        plan->agrees = n > 1 && !no_buffers;
+    } else {
+        const tdmi_call padded = padded_call(call, n);
+        tdm_status status = make_way(plan->fused ? &padded : call, rank, n, reach | shared, &plan->way);
+        if (status != TDM_OK)
+            return status;
+        plan->agrees = n > 1 && !no_buffers && (plan->way.algorithm->needs & TDMI_NEEDS_SHARED) != 0;
+    }
+    if (plan->agrees) {
+        const tdmi_call padded = padded_call(call, n);
+        tdm_status status = make_way(plan->fused ? &padded : call, rank, n, reach, &plan->otherwise);
+        if (status != TDM_OK && status != TDM_ERR_UNSUPPORTED && status != TDM_ERR_INTERNAL)
+            return status;
+    }
+    return TDM_OK;
+}
+
+tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, int rank, int n, unsigned reach, bool can_share,
+                          tdmi_plan **out)
+{
+    const size_t b = bucket_of(call, fused);
+    for (tdmi_plan *plan = plans->bucket[b]; plan != NULL; plan = plan->next)
+        if (same(plan, call, fused)) {
+            *out = plan;
+            return TDM_OK;
+        }
+    if (plans->count >= PLANS_MAX)
+        drop_unused(plans);
+    tdmi_plan *plan = tdmi_calloc(1, sizeof *plan, "coll plan");
+    if (plan == NULL)
+        return TDM_ERR_NO_MEMORY;
+    plan->call = *call;
+    plan->fused = fused;
+    tdm_status status = make(plan, rank, n, reach, can_share);
+    if (status != TDM_OK) {
+        free_plan(plan);
+        return status;
+    }
+    plan->next = plans->bucket[b];
+    plans->bucket[b] = plan;
+    plans->count++;
+    *out = plan;
+    return TDM_OK;
+}

@@ -1,0 +1,39 @@
+/* plan.h - step lists of a group's calls, kept: a call that was made before costs a look-up and no allocation. */
+#ifndef TDMI_COLL_PLAN_H
+#define TDMI_COLL_PLAN_H
+
+#include "coll/steps.h"
+
+/* One way to do a call. */
+typedef struct tdmi_way {
+    const tdmi_algorithm *algorithm; /* NULL: there is none, `tdmi_select` says why */
+    tdmi_steps steps;
+    bool uses_shared; /* has PUBLISH and MEET */
+    bool uses_stage, uses_links;
+} tdmi_way;
+
+typedef struct tdmi_plan {
+    struct tdmi_plan *next; /* in its bucket */
+    tdmi_call call;
+    bool fused;
+    int users;         /* calls under way */
+    /* The way to go, or where `agrees`: the way if every rank's buffers turn out to be reachable. It then begins with PUBLISH
+     * and MEET, by which the ranks find out, and `otherwise` is the way if not. */
+    tdmi_way way, otherwise;
+    bool agrees;
+} tdmi_plan;
+
+#define TDMI_PLAN_BUCKETS 256
+
+typedef struct tdmi_plans {
+    tdmi_plan *bucket[TDMI_PLAN_BUCKETS];
+    size_t count;
+} tdmi_plans;
+
+/* The plan of this call for `rank` of n. reach: what all ranks have in common whatever the buffers; can_share: they may also
+ * reach each other's buffers. fused: reduce-scatter into tdmi_slice slices with an epilogue; call.count is then the whole. */
+tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, int rank, int n, unsigned reach, bool can_share,
+                          tdmi_plan **out);
+void tdmi_plans_free(tdmi_plans *plans);
+
+#endif

@@ -1,0 +1,436 @@
+/* run.c - the life of a call: arriving on the board, agreeing on the way to take, then step after step.
+ *
+ * A rank arrives by writing the call's signature and the places of its buffers into its slot. Whether every rank's buffers
+ * can be reached is known only when all have arrived; a plan that depends on it (`agrees`) is settled then, on all ranks
+ * alike, at no extra meeting where the answer is yes. */
+#include "coll/run.h"
+
+#include "coll/slice.h"
+#include "coll/work_steps.h"
+#include "core/memory.h"
+
+#include <string.h>
+
+static tdmi_slot *own_slot(const tdmi_run *run)
+{
+    return &run->team->board[run->team->rank]->slot[run->number % TDMI_SLOTS];
+}
+
+static const tdmi_slot *slot_of(const tdmi_run *run, int rank)
+{
+    return &run->team->board[rank]->slot[run->number % TDMI_SLOTS];
+}
+
+static size_t in_count(const tdmi_run *run)
+{
+    const tdmi_call *call = &run->request.call;
+    bool parts = call->coll == TDMI_COLL_REDUCE_SCATTER && run->request.epilogue == NULL;
+    return call->coll == TDMI_COLL_BARRIER ? 0 : call->count * (parts ? (size_t)run->team->n : 1);
+}
+
+static size_t out_count(const tdmi_run *run)
+{
+    const tdmi_call *call = &run->request.call;
+    if (call->coll == TDMI_COLL_BARRIER || run->request.epilogue != NULL)
+        return 0;
+    return call->count * (call->coll == TDMI_COLL_ALL_GATHER ? (size_t)run->team->n : 1);
+}
+
+static tdm_status make_peer_arrays(tdmi_run *run, int n)
+{
+    if (n <= run->peers_capacity)
+        return TDM_OK;
+    char **arrays = tdmi_realloc(run->peer_in, (size_t)n * 3 * sizeof *arrays, "coll run");
+    if (arrays == NULL)
+        return TDM_ERR_NO_MEMORY;
+    run->peer_in = arrays;
+    run->peer_out = arrays + n;
+    run->peer_stage = arrays + 2 * n;
+    run->peers_capacity = n;
+    return TDM_OK;
+}
+
+static tdm_status grow(char **block, size_t *have, size_t need, const char *label)
+{
+    if (need <= *have)
+        return TDM_OK;
+    tdmi_free(*block);
+    *have = 0;
+    *block = tdmi_aligned_alloc(4096, need, label);
+    if (*block == NULL)
+        return TDM_ERR_NO_MEMORY;
+    *have = need;
+    return TDM_OK;
+}
+
+/* Scratch for a way that may be taken, before the call counts as made: later there would be peers to disappoint. */
+static tdm_status make_scratch(tdmi_run *run, const tdmi_way *way)
+{
+    const tdmi_call *call = &run->request.call;
+    const size_t acc = way->steps.acc_count * tdm_dtype_size(tdmi_accumulate_dtype(call->dtype, call->op));
+    return grow(&run->acc, &run->acc_nbytes, acc, "coll accumulator");
+}
+
+static tdm_status make_stages(tdmi_team *team)
+{
+    tdmi_arena *arena = tdmi_node_arena(team->node, team->world_rank[team->rank]);
+    for (int i = 0; i < 2; i++) {
+        void *block;
+        if (team->stage[i] != NULL)
+            continue;
+        tdm_status status = tdmi_arena_take(arena, TDMI_STAGE_BYTES, &block);
+        if (status != TDM_OK)
+            return tdmi_fail_while(status, "making the staging blocks of group %s", team->name);
+        team->stage[i] = block;
+    }
+    return TDM_OK;
+}
+
+/* The padded copy of a fused call lies in front, the own slice behind. */
+static size_t padded_bytes(const tdmi_run *run)
+{
+    const tdmi_call *call = &run->request.call;
+    const int n = run->team->n;
+    return tdmi_slice_each(call->count, call->dtype, n) * ((size_t)n + 1) * tdm_dtype_size(call->dtype);
+}
+
+static void use_padded(tdmi_run *run)
+{
+    const tdmi_call *call = &run->request.call;
+    const size_t size = tdm_dtype_size(call->dtype), whole = padded_bytes(run) / size / ((size_t)run->team->n + 1);
+    memcpy(run->padded, run->request.in, call->count * size);
+    memset(run->padded + call->count * size, 0, (whole * (size_t)run->team->n - call->count) * size);
+    run->request.in = run->padded;
+    run->request.out = run->padded + whole * (size_t)run->team->n * size;
+}
+
+static bool is_padded(const tdmi_run *run)
+{
+    return run->request.epilogue != NULL && !tdmi_run_hands_on(run);
+}
+
+tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const tdmi_request *request)
+{
+    const bool fused = request->epilogue != NULL;
+    tdmi_plan *plan;
+    tdm_status status = tdmi_plans_get(&team->plans, &request->call, fused, team->rank, team->n, tdmi_team_reach(team),
+                                       team->is_local, &plan);
+    if (status != TDM_OK)
+        return status;
+    run->team = team;
+    run->request = *request;
+    run->number = number;
+    run->plan = plan;
+    run->way = plan->agrees ? NULL : &plan->way;
+    run->state = TDMI_RUN_ARRIVING;
+    run->step = run->at = 0;
+    run->phase = 0;
+    run->met = 0;
+    run->resolved = run->staged = false;
+    run->stage = NULL;
+    status = make_peer_arrays(run, team->n);
+    if (status == TDM_OK)
+        status = make_scratch(run, &plan->way);
+    if (status == TDM_OK && plan->agrees)
+        status = make_scratch(run, &plan->otherwise);
+    if (status == TDM_OK && (plan->way.uses_stage || plan->otherwise.uses_stage))
+        status = make_stages(team);
+    if (status == TDM_OK && fused && (plan->agrees || plan->way.algorithm != NULL))
+        status = grow(&run->padded, &run->padded_nbytes, padded_bytes(run), "fused reduce-scatter");
+    if (status != TDM_OK)
+        return status;
+    plan->users++;
+    if (run->way != NULL && is_padded(run))
+        use_padded(run);
+    return TDM_OK;
+}
+
+void tdmi_run_end(tdmi_run *run)
+{
+    run->plan->users--;
+    run->plan = NULL;
+}
+
+void tdmi_run_free(tdmi_run *run)
+{
+    tdmi_free(run->peer_in);
+    tdmi_free(run->acc);
+    tdmi_free(run->padded);
+    *run = (tdmi_run){0};
+}
+
+bool tdmi_run_is_shared(const tdmi_run *run)
+{
+    return run->way != NULL && !run->way->uses_links;
+}
+
+/* ---- meeting ---- */
+
+static void ring_all(const tdmi_team *team)
+{
+    for (int r = 0; r < team->n; r++)
+        if (r != team->rank && team->board[r] != NULL)
+            tdmi_node_ring(team->node, team->world_rank[r]);
+}
+
+static void publish(tdmi_run *run)
+{
+    run->phase++;
+    run->met = 0;
+    if (run->team->n == 1)
+        return;
+    atomic_store_explicit(&own_slot(run)->word, tdmi_slot_word(run->number, run->phase), memory_order_release);
+    ring_all(run->team);
+}
+
+static tdm_status compare_met(const tdmi_run *run)
+{
+    const tdmi_team *team = run->team;
+    for (int r = 1; r < team->n; r++)
+        if (!tdmi_signature_equal(slot_of(run, r)->signature, slot_of(run, 0)->signature))
+            return tdmi_signature_mismatch(team->name, run->number, 0, slot_of(run, 0)->signature, r, slot_of(run, r)->signature);
+    return TDM_OK;
+}
+
+static tdm_status resolve_place(tdmi_run *run, int rank, tdmi_place place, char **out)
+{
+    void *address = NULL;
+    tdm_status status = place.owner == TDMI_NOWHERE ? TDM_OK : tdmi_node_resolve(run->team->node, place, &address);
+    *out = address;
+    return status == TDM_OK ? TDM_OK : tdmi_fail_while(status, "looking for the buffers of rank %d", rank);
+}
+
+/* First meeting: everyone's call and buffers are known now. */
+static tdm_status learn(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    tdm_status status = compare_met(run);
+    uint64_t done = UINT64_MAX;
+    for (int r = 0; r < team->n && status == TDM_OK; r++) {
+        const tdmi_slot *slot = slot_of(run, r);
+        status = resolve_place(run, r, slot->in, &run->peer_in[r]);
+        if (status == TDM_OK)
+            status = resolve_place(run, r, slot->out, &run->peer_out[r]);
+        done = slot->done < done ? slot->done : done;
+    }
+    if (done > team->peers_done)
+        team->peers_done = done;
+    run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;
+    run->peer_out[team->rank] = run->request.out;
+    run->resolved = status == TDM_OK;
+    return status;
+}
+
+static tdm_status learn_stages(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    tdm_status status = TDM_OK;
+    for (int r = 0; r < team->n && status == TDM_OK; r++)
+        status = resolve_place(run, r, slot_of(run, r)->stage, &run->peer_stage[r]);
+    run->peer_stage[team->rank] = run->stage;
+    run->staged = status == TDM_OK;
+    return status;
+}
+
+/* *met: all ranks have published as often as this one. */
+static tdm_status meet(tdmi_run *run, bool *met)
+{
+    tdmi_team *team = run->team;
+    *met = true;
+    if (team->n == 1) {
+        run->peer_in[0] = (char *)(uintptr_t)run->request.in;
+        run->peer_out[0] = run->request.out;
+        return TDM_OK;
+    }
+    const uint64_t word = tdmi_slot_word(run->number, run->phase);
+    for (; run->met < team->n; run->met++) {
+        if (run->met != team->rank &&
+            atomic_load_explicit(&slot_of(run, run->met)->word, memory_order_acquire) < word) { /* pairs with publish() */
+            *met = false;
+            return TDM_OK;
+        }
+    }
+    if (!run->resolved) {
+        tdm_status status = learn(run);
+        if (status != TDM_OK)
+            return status;
+    }
+    return run->stage != NULL && !run->staged ? learn_stages(run) : TDM_OK;
+}
+
+/* ---- states ---- */
+
+/* Writes the slot; false while a rank still needs the old call in it. */
+static bool arrive(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    const tdmi_plan *plan = run->plan;
+    if (team->board != NULL) {
+        if (run->number > TDMI_SLOTS && !tdmi_team_done(team, run->number - TDMI_SLOTS))
+            return false;
+        tdmi_board *board = team->board[team->rank];
+        tdmi_slot *slot = own_slot(run);
+        tdmi_signature_write(&plan->call, plan->fused, plan->way.algorithm, slot->signature);
+        slot->done = atomic_load_explicit(&board->done, memory_order_relaxed);
+        slot->in = slot->out = slot->stage = (tdmi_place){.owner = TDMI_NOWHERE};
+        const size_t size = tdm_dtype_size(plan->call.dtype);
+        if (in_count(run) > 0)
+            slot->in = tdmi_node_locate(team->node, run->request.in, in_count(run) * size);
+        if (out_count(run) > 0)
+            slot->out = tdmi_node_locate(team->node, run->request.out, out_count(run) * size);
+        atomic_store_explicit(&board->started, run->number, memory_order_relaxed);
+        if (!plan->agrees)
+            atomic_store_explicit(&slot->word, tdmi_slot_word(run->number, 0), memory_order_release);
+    }
+    if (plan->agrees) {
+        publish(run);
+        run->state = TDMI_RUN_AGREEING;
+    } else {
+        run->state = TDMI_RUN_STAGING;
+    }
+    return true;
+}
+
+/* All ranks have met: are all their buffers within reach? Equal on all ranks, for it is read from what all have written. */
+static tdm_status agree(tdmi_run *run)
+{
+    const tdmi_team *team = run->team;
+    bool reach = true;
+    for (int r = 0; r < team->n; r++) {
+        const tdmi_slot *slot = slot_of(run, r);
+        reach = reach && (in_count(run) == 0 || slot->in.owner != TDMI_NOWHERE) &&
+                (out_count(run) == 0 || slot->out.owner != TDMI_NOWHERE);
+    }
+    if (reach) {
+        run->way = &run->plan->way;
+        run->step = 2; /* PUBLISH and MEET have happened */
+        run->state = TDMI_RUN_STEPPING;
+        return TDM_OK;
+    }
+    if (run->plan->otherwise.algorithm == NULL) { /* forced to one that cannot: the choice says it best */
+        const tdmi_algorithm *none;
+        return tdmi_select(&run->plan->call, team->n, tdmi_team_reach(team), &none, NULL);
+    }
+    run->way = &run->plan->otherwise;
+    run->state = TDMI_RUN_STAGING;
+    if (is_padded(run))
+        use_padded(run);
+    return TDM_OK;
+}
+
+/* Takes a stage block, where the way needs one; false while a rank may still read it. */
+static bool take_stage(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    if (run->way->uses_stage && team->n > 1) {
+        const int turn = team->stage_call[0] <= team->stage_call[1] ? 0 : 1;
+        if (!tdmi_team_done(team, team->stage_call[turn]))
+            return false;
+        team->stage_call[turn] = run->number;
+        run->stage = team->stage[turn];
+        own_slot(run)->stage = tdmi_node_locate(team->node, run->stage, TDMI_STAGE_BYTES);
+    }
+    run->state = TDMI_RUN_STEPPING;
+    return true;
+}
+
+/* *waits: for a peer. *paused: a piece of a long step is done, and others may have a turn. */
+static tdm_status step_on(tdmi_run *run, bool *waits, bool *paused)
+{
+    const tdmi_step *step = &run->way->steps.step[run->step];
+    bool done = true;
+    tdm_status status = TDM_OK;
+    if (step->kind == TDMI_STEP_PUBLISH) {
+        publish(run);
+    } else if (step->kind == TDMI_STEP_MEET) {
+        status = meet(run, &done);
+        *waits = !done;
+    } else {
+        done = tdmi_work_step(run, step);
+        *paused = !done;
+    }
+    if (status == TDM_OK && done) {
+        run->step += step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run) ? 2 : 1; /* COPY_TO went with it */
+        run->at = 0;
+    }
+    return status;
+}
+
+static void finish(tdmi_run *run)
+{
+    size_t first, count;
+    if (is_padded(run)) {
+        tdmi_slice(run->plan->call.count, run->plan->call.dtype, run->team->rank, run->team->n, &first, &count);
+        if (count > 0)
+            run->request.epilogue(run->request.epilogue_arg, first, count, run->request.out);
+    }
+    run->state = TDMI_RUN_OVER;
+}
+
+tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool *moved)
+{
+    tdm_status status = TDM_OK;
+    bool waits = false, paused = false, met = true;
+    while (status == TDM_OK && !waits && !paused && run->state != TDMI_RUN_OVER) {
+        const tdmi_run_state state = run->state;
+        switch (state) {
+        case TDMI_RUN_ARRIVING: waits = !arrive(run); break;
+        case TDMI_RUN_AGREEING:
+            status = meet(run, &met);
+            waits = !met;
+            if (status == TDM_OK && met)
+                status = agree(run);
+            break;
+        case TDMI_RUN_STAGING: waits = !take_stage(run); break;
+        case TDMI_RUN_STEPPING:
+            if (run->step == run->way->steps.count)
+                finish(run);
+            else if (run->way->uses_links && !may_use_links)
+                waits = true;
+            else
+                status = step_on(run, &waits, &paused);
+            break;
+        case TDMI_RUN_OVER: break;
+        }
+        *moved |= !waits;
+    }
+    *over = run->state == TDMI_RUN_OVER;
+    return status;
+}
+
+/* ---- for messages ---- */
+
+int tdmi_run_missing(const tdmi_run *run, bool *missing)
+{
+    const tdmi_team *team = run->team;
+    int count = 0;
+    for (int r = 0; r < team->n; r++) {
+        bool here = r == team->rank;
+        if (!here && team->board != NULL && team->board[r] != NULL)
+            here = atomic_load_explicit(&team->board[r]->started, memory_order_acquire) >= run->number;
+        else if (!here)
+            here = team->arrived[r] >= run->number;
+        missing[r] = !here;
+        count += !here;
+    }
+    return count;
+}
+
+tdm_status tdmi_run_compare(const tdmi_run *run)
+{
+    const tdmi_team *team = run->team;
+    if (team->board == NULL || run->state == TDMI_RUN_ARRIVING)
+        return TDM_OK;
+    int first = -1;
+    for (int r = 0; r < team->n; r++) {
+        if (team->board[r] == NULL ||
+            atomic_load_explicit(&slot_of(run, r)->word, memory_order_acquire) >> TDMI_PHASE_BITS != run->number)
+            continue;
+        if (first < 0)
+            first = r;
+        else if (!tdmi_signature_equal(slot_of(run, r)->signature, slot_of(run, first)->signature))
+            return tdmi_signature_mismatch(team->name, run->number, first, slot_of(run, first)->signature, r,
+                                           slot_of(run, r)->signature);
+    }
+    return TDM_OK;
+}

@@ -1,0 +1,61 @@
+/* run.h - one call under way: executes a step list, a bit at a time, never blocking on a peer. */
+#ifndef TDMI_COLL_RUN_H
+#define TDMI_COLL_RUN_H
+
+#include "coll/team.h"
+
+/* Called with each finished piece of this rank's slice: `first` counts elements from the start of the whole buffer. */
+typedef void (*tdmi_epilogue)(void *arg, size_t first, size_t count, const void *reduced);
+
+typedef struct tdmi_request {
+    tdmi_call call;
+    const void *in;
+    void *out;              /* NULL where fused */
+    tdmi_epilogue epilogue; /* NULL: an ordinary call. Else reduce-scatter into tdmi_slice slices of [call.count] `in` */
+    void *epilogue_arg;
+} tdmi_request;
+
+typedef enum { TDMI_RUN_ARRIVING, TDMI_RUN_AGREEING, TDMI_RUN_STAGING, TDMI_RUN_STEPPING, TDMI_RUN_OVER } tdmi_run_state;
+
+/* Memory of a run is kept from call to call. */
+typedef struct tdmi_run {
+    tdmi_team *team;
+    tdmi_request request;
+    uint64_t number;       /* of the call in the group, from 1 */
+    tdmi_plan *plan;
+    const tdmi_way *way;   /* NULL until the ranks have agreed */
+    tdmi_run_state state;
+    size_t step;           /* of way->steps */
+    uint32_t phase;        /* times published */
+    int met;               /* ranks below this one have been met in this phase */
+    bool resolved, staged; /* peers' buffers are known; so are their stages */
+    size_t at;             /* elements of the current step that are done */
+    char *stage;
+    char *acc;             /* scratch, kept */
+    size_t acc_nbytes;
+    char *padded;          /* fused where memory cannot be shared: padded input and own slice; kept */
+    size_t padded_nbytes;
+    char **peer_in, **peer_out, **peer_stage; /* [n], kept */
+    int peers_capacity;
+} tdmi_run;
+
+/* Starts call `number`. Errors are the caller's: the call was not made, the number is free again. */
+tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const tdmi_request *request);
+/* Does what can be done now, a piece of about 0.1 ms at most. *over: finished. *moved becomes true if something was done.
+ * may_use_links: all earlier calls of the group that use links are over. An error is the group's end. */
+tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool *moved);
+/* Whether it uses shared memory and local work only: later calls need not wait for it. False until known. */
+bool tdmi_run_is_shared(const tdmi_run *run);
+/* Whether it is fused and reduces straight into the epilogue. */
+static inline bool tdmi_run_hands_on(const tdmi_run *run)
+{
+    return run->request.epilogue != NULL && run->way->algorithm == NULL;
+}
+/* missing[r]: this call waits and rank r has not arrived at it. Returns how many. */
+int tdmi_run_missing(const tdmi_run *run, bool *missing);
+/* For a call that waits long: TDM_ERR_MISMATCH if a rank that has arrived makes another call. */
+tdm_status tdmi_run_compare(const tdmi_run *run);
+void tdmi_run_end(tdmi_run *run);  /* lets go of the plan; keeps memory for the next start */
+void tdmi_run_free(tdmi_run *run); /* frees the memory; `run` itself is the caller's */
+
+#endif

@@ -1,0 +1,29 @@
+/* team.h - what the calls of one group run on: who is where, and the ways to them. Made by group/, used by run.c.
+ *
+ * Everything here is touched with the group's lock held; boards are shared with other processes. */
+#ifndef TDMI_COLL_TEAM_H
+#define TDMI_COLL_TEAM_H
+
+#include "coll/board.h"
+#include "coll/plan.h"
+
+typedef struct tdmi_team {
+    const char *name;       /* of the group, for messages; borrowed */
+    int rank, n;
+    const int *world_rank;  /* [n], numbers as the node knows them */
+    tdmi_node *node;        /* NULL: no shared memory */
+    tdmi_board **board;     /* [n]; NULL for ranks on other nodes. The array is NULL without a node */
+    bool is_local;          /* all ranks share memory (true for n == 1) */
+    char *stage[2];         /* own blocks that STAGE means, TDMI_STAGE_BYTES each; NULL until first used */
+    uint64_t stage_call[2]; /* number of the last call that used it */
+    uint64_t peers_done;    /* every rank has finished all calls up to this one, as far as known */
+    uint64_t *arrived;      /* [n]; number of the last call that a rank on another node is known to have started */
+    tdmi_plans plans;
+} tdmi_team;
+
+/* Whether every rank has finished all calls up to `number`. Reads the boards if it does not know yet. */
+bool tdmi_team_done(tdmi_team *team, uint64_t number);
+/* What all ranks reach for any buffers (not SHARED, which depends on the buffers of a call). */
+unsigned tdmi_team_reach(const tdmi_team *team);
+
+#endif

@@ -1,0 +1,111 @@
+/* work_steps.c - copies and sums, own and in the peers' buffers, in pieces. */
+#include "coll/work_steps.h"
+
+#include "coll/reduce.h"
+
+#include <string.h>
+
+#define PIECE_BYTES ((size_t)512 << 10)  /* of one rank's buffer at a time: about 0.1 ms */
+#define TILE_BYTES ((size_t)16 << 10)    /* handed to an epilogue: stays in the first-level cache */
+#define STREAM_BYTES ((size_t)8 << 20)   /* buffers above this do not stay in a cache: results go past it */
+
+static tdm_dtype dtype_of(const tdmi_run *run, tdmi_buffer buffer)
+{
+    const tdmi_call *call = &run->request.call;
+    return buffer == TDMI_BUFFER_ACC ? tdmi_accumulate_dtype(call->dtype, call->op) : call->dtype;
+}
+
+/* Element `first` of a buffer of `rank`. */
+static char *address(const tdmi_run *run, int rank, tdmi_buffer buffer, size_t first)
+{
+    const bool own = rank == run->team->rank;
+    char *base = NULL;
+    switch (buffer) {
+    case TDMI_BUFFER_IN: base = own ? (char *)(uintptr_t)run->request.in : run->peer_in[rank]; break;
+    case TDMI_BUFFER_OUT: base = own ? run->request.out : run->peer_out[rank]; break;
+    case TDMI_BUFFER_ACC: base = run->acc; break;
+    case TDMI_BUFFER_STAGE: base = own ? run->stage : run->peer_stage[rank]; break;
+    }
+    return base + first * tdm_dtype_size(dtype_of(run, buffer));
+}
+
+static char *own_address(const tdmi_run *run, tdmi_range range, size_t at)
+{
+    return address(run, run->team->rank, range.buffer, range.first + at);
+}
+
+static void copy(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
+{
+    const tdmi_call *call = &run->request.call;
+    const tdm_dtype from = dtype_of(run, step->src.buffer), to = dtype_of(run, step->dst.buffer);
+    const char *src = own_address(run, step->src, at);
+    char *dst = own_address(run, step->dst, at);
+    if (from == to) {
+        if (src != dst)
+            memcpy(dst, src, count * tdm_dtype_size(to));
+    } else if (to == call->dtype) {
+        tdmi_reduce_finish(call->dtype, TDM_SUM, 1, src, dst, count); /* rounds */
+    } else {
+        tdmi_reduce_widen(call->dtype, call->op, src, dst, count);
+    }
+}
+
+static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
+{
+    const tdmi_team *team = run->team;
+    const tdmi_call *call = &run->request.call;
+    const void *in[team->n];
+    void *out[team->n];
+    for (int r = 0; r < team->n; r++) {
+        in[r] = address(run, r, reduce->src.buffer, reduce->src.first + at);
+        out[r] = address(run, r, give->dst.buffer, give->dst.first + at);
+    }
+    if (give->to >= 0)
+        out[0] = out[give->to];
+    tdmi_reduce_tree(call->dtype, call->op, in, team->n, out, give->to >= 0 ? 1 : team->n, count,
+                     call->count * tdm_dtype_size(call->dtype) > STREAM_BYTES);
+}
+
+static void reduce_to_epilogue(const tdmi_run *run, const tdmi_step *reduce, size_t at, size_t count)
+{
+    const tdmi_team *team = run->team;
+    const tdmi_call *call = &run->request.call;
+    const size_t size = tdm_dtype_size(call->dtype), tile_count = TILE_BYTES / size;
+    _Alignas(64) char tile[TILE_BYTES];
+    void *out = tile;
+    for (size_t done = 0; done < count; done += tile_count) {
+        const size_t part = count - done < tile_count ? count - done : tile_count;
+        const size_t first = reduce->src.first + at + done;
+        const void *in[team->n];
+        for (int r = 0; r < team->n; r++)
+            in[r] = address(run, r, reduce->src.buffer, first);
+        tdmi_reduce_tree(call->dtype, call->op, in, team->n, &out, 1, part, false);
+        run->request.epilogue(run->request.epilogue_arg, first, part, tile);
+    }
+}
+
+bool tdmi_work_step(tdmi_run *run, const tdmi_step *step)
+{
+    const tdmi_call *call = &run->request.call;
+    const size_t size = tdm_dtype_size(call->dtype), piece = PIECE_BYTES / size;
+    const size_t left = step->src.count - run->at, count = left < piece ? left : piece, at = run->at;
+    switch (step->kind) {
+    case TDMI_STEP_COPY: copy(run, step, at, count); break;
+    case TDMI_STEP_FINISH:
+        tdmi_reduce_finish(call->dtype, call->op, run->team->n, own_address(run, step->src, at), own_address(run, step->dst, at),
+                           count);
+        break;
+    case TDMI_STEP_REDUCE_FROM:
+        if (tdmi_run_hands_on(run))
+            reduce_to_epilogue(run, step, at, count);
+        else
+            reduce_to_all(run, step, step + 1, at, count);
+        break;
+    case TDMI_STEP_COPY_FROM:
+        memcpy(own_address(run, step->dst, at), address(run, step->from, step->src.buffer, step->src.first + at), count * size);
+        break;
+    default: break; /* COPY_TO went with its REDUCE_FROM; the others are no work */
+    }
+    run->at += count;
+    return run->at == step->src.count;
+}
