@@ -25,6 +25,7 @@ typedef struct tdmi_board {
     _Alignas(128) _Atomic uint64_t done;    /* all calls up to this one are finished here */
     /* how the group ended for this rank: group/ writes and reads these */
     _Alignas(128) _Atomic uint32_t left;    /* 1: it said goodbye */
+    _Atomic uint32_t forgotten;             /* ranks of the node that will not look here again */
     _Atomic uint32_t failure;               /* a tdm_status; release, after the text */
     char failure_text[TDMI_ERROR_TEXT_MAX];
     tdmi_slot slot[TDMI_SLOTS];

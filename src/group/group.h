@@ -1,0 +1,110 @@
+/* group.h (internal) - the inside of groups and work handles, shared by the files of this folder.
+ *
+ * Threads and lock order: docs/threads.md. In short: world.lock, then one group's lock, then its failure_lock. */
+#ifndef TDMI_GROUP_GROUP_H
+#define TDMI_GROUP_GROUP_H
+
+#include "coll/run.h"
+#include "group/record.h"
+#include "group/settings.h"
+
+#include <tandem/collective.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* What all groups that one rank made from one world share. */
+typedef struct tdmi_world {
+    int rank, size;
+    bool shares;            /* memory with ranks of the same host: the transport is not forced to tcp */
+    bool force_local;
+    tdm_store *store;       /* NULL for a world of one */
+    bool owns_store;
+    tdmi_auth_key key;
+    double rendezvous_timeout_s;
+    char host_id[TDMI_HOST_ID_MAX];
+    tdmi_node *node;        /* arenas of the ranks that share memory; at least the own one */
+    bool crowded;           /* more ranks on this node than cores: nobody spins */
+    pthread_mutex_t lock;
+    tdm_group *groups;      /* guarded by lock */
+    int references;         /* groups, and tdm_group_create while it runs; guarded by lock */
+    atomic_int busy;        /* groups with calls under way */
+    struct tdmi_node_block *node_blocks; /* of tdm_alloc_node; owner thread */
+    struct tdmi_old_board *old_boards;   /* of groups destroyed here that peers may still look at; guarded by lock */
+} tdmi_world;
+
+struct tdm_work {
+    tdm_group *group;
+    tdm_work *next;       /* in the group's list of active or idle work; guarded by its lock */
+    tdmi_run run;
+    int64_t deadline_ns;
+    bool done;            /* guarded by the group's lock */
+};
+
+struct tdm_group {
+    tdmi_world *world;
+    tdm_group *next;        /* of the world's groups; guarded by the world's lock */
+    char name[TDMI_GROUP_NAME_MAX];
+    char prefix[128];       /* of its keys in the store */
+    int rank, size;
+    int *world_rank;        /* [size] */
+    bool *is_local;         /* [size]; shares memory with this rank */
+    int local_rank, local_size;
+    char *host_name;        /* [size][72] */
+    double timeout_s;
+    void *board;            /* own tdmi_board, in the arena; NULL without shared memory */
+    unsigned node_allocations; /* calls of tdm_alloc_node */
+    struct tdmi_sub_count *sub_counts; /* how often which sub-group was made; owner thread */
+
+    pthread_mutex_t lock;
+    tdmi_team team;         /* guarded by lock */
+    tdm_work *active;       /* in the order they were started; guarded by lock */
+    tdm_work *idle;         /* guarded by lock */
+    uint64_t number;        /* of the last call; guarded by lock */
+
+    pthread_mutex_t failure_lock;
+    atomic_int failure;     /* tdm_status; release, after the text */
+    char failure_text[TDMI_ERROR_TEXT_MAX]; /* guarded by failure_lock until failure is set, then constant */
+};
+
+/* ---- work.c: calls under way ---- */
+/* Starts a call; work NULL: blocks. */
+tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work);
+/* Advances every call of the group; its lock is held. */
+void tdmi_group_advance(tdm_group *group, bool *moved);
+void tdmi_group_free_work(tdm_group *group);
+
+/* ---- wait.c ---- */
+/* Blocks until the work is done or the group has failed. */
+void tdmi_group_wait(tdm_work *work);
+/* Advances all groups of the world that have calls under way, but `except`, whose lock the caller may hold. */
+void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool *moved);
+
+/* ---- failure.c ---- */
+/* Ends the group, here and on all ranks it can reach, with this thread's error text. The first failure stays. Any thread. */
+void tdmi_group_fail(tdm_group *group, tdm_status status);
+/* TDM_OK, or the failure with its text for this thread. */
+tdm_status tdmi_group_failure(tdm_group *group);
+/* Looks for failures of peers, deaths, and calls that wait too long; its lock is held. Costs a system call or two. */
+void tdmi_group_check(tdm_group *group);
+/* Peers see a clean end from now on. */
+void tdmi_group_say_goodbye(tdm_group *group);
+
+/* ---- make.c ---- */
+/* Meets the other ranks of a new group; rank and size are in it. Called by all of them. */
+tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *prefix, int rank, int size, double timeout_s,
+                           tdm_group **out);
+void tdmi_group_unmake(tdm_group *group);
+
+/* ---- boards.c ---- */
+/* The memory of this rank that peers of the group look at: given back when the last of them has left the group. */
+tdm_status tdmi_boards_take(tdm_group *group);
+void tdmi_boards_leave(tdm_group *group);
+void tdmi_boards_free_list(tdmi_world *world);
+
+/* ---- world.c, sub.c, memory.c ---- */
+void tdmi_world_release(tdmi_world *world); /* frees it with the last group */
+void tdmi_group_forget_subs(tdm_group *group);
+void tdmi_world_free_blocks(tdmi_world *world);
+
+#endif

@@ -1,0 +1,224 @@
+/* make.c - making a group of ranks whose world is known: records through the store, then boards in shared memory. The same
+ * for the world itself and for sub-groups. */
+#include "group/group.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "group/rendezvous.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HOST_NAME_BYTES sizeof((tdmi_record *)0)->host_name
+
+static tdm_status make_arrays(tdm_group *group)
+{
+    const size_t n = (size_t)group->size;
+    group->world_rank = tdmi_calloc(n, sizeof *group->world_rank, "group");
+    group->is_local = tdmi_calloc(n, sizeof *group->is_local, "group");
+    group->host_name = tdmi_calloc(n, HOST_NAME_BYTES, "group");
+    group->team.arrived = tdmi_calloc(n, sizeof *group->team.arrived, "group");
+    return group->world_rank != NULL && group->is_local != NULL && group->host_name != NULL && group->team.arrived != NULL
+               ? TDM_OK
+               : TDM_ERR_NO_MEMORY;
+}
+
+static char *own_host_name(const tdm_group *group)
+{
+    return group->host_name + (size_t)group->rank * HOST_NAME_BYTES;
+}
+
+static void write_record(const tdm_group *group, const void *board, tdmi_record *out)
+{
+    const tdmi_world *world = group->world;
+    const tdmi_arena *arena = tdmi_node_arena(world->node, world->rank);
+    tdmi_node_card card;
+    tdmi_node_card_of(world->node, &card);
+    *out = (tdmi_record){.size = group->size, .world_rank = world->rank, .pid = getpid(), .arena_number = card.arena_number};
+    memcpy(out->door, card.door, sizeof out->door);
+    memcpy(out->host_name, own_host_name(group), sizeof out->host_name);
+    if (world->shares) {
+        memcpy(out->host_id, world->host_id, sizeof out->host_id);
+        out->board_offset = (uint64_t)((const char *)board - tdmi_arena_base(arena));
+    }
+}
+
+/* Everyone's record, checked against what this rank knows. */
+static tdm_status exchange_records(tdm_group *group, const tdmi_record *own, int64_t deadline_ns, tdmi_record *records)
+{
+    const int n = group->size;
+    uint8_t bytes[TDMI_RECORD_BYTES_MAX];
+    char *blocks[n];
+    size_t nbytes[n];
+    tdm_status status = tdmi_rendezvous(group->world->store, group->prefix, "rank", group->name, group->rank, n, bytes,
+                                        tdmi_record_write(own, bytes), deadline_ns, group->world->rendezvous_timeout_s, blocks,
+                                        nbytes);
+    if (status != TDM_OK)
+        return status;
+    for (int r = 0; r < n; r++) {
+        if (status == TDM_OK)
+            status = tdmi_record_read((const uint8_t *)blocks[r], nbytes[r], r, &records[r]);
+        tdmi_free(blocks[r]);
+        if (status == TDM_OK && records[r].size != n)
+            status = tdmi_fail(TDM_ERR_MISMATCH, "group %s: rank %d says it has %d ranks, rank %d says %d", group->name, r,
+                               records[r].size, group->rank, n);
+        if (status == TDM_OK && (records[r].world_rank < 0 || records[r].world_rank >= group->world->size))
+            status = tdmi_fail(TDM_ERR_MISMATCH, "group %s: the record of rank %d is damaged", group->name, r);
+    }
+    return status;
+}
+
+static tdm_status check_local(const tdm_group *group)
+{
+    if (!group->world->force_local || group->local_size == group->size)
+        return TDM_OK;
+    bool remote[group->size];
+    char ranks[256];
+    for (int r = 0; r < group->size; r++)
+        remote[r] = !group->is_local[r];
+    tdmi_ranks_text(remote, group->size, ranks, sizeof ranks);
+    return tdmi_fail(TDM_ERR_INVALID, "group %s: transport is shm, but ranks %s share no memory with rank %d (another host, user, "
+                     "network namespace or TANDEM_NODE_ID); use auto", group->name, ranks, group->rank);
+}
+
+static void learn_places(tdm_group *group, const tdmi_record *records)
+{
+    const tdmi_record *own = &records[group->rank];
+    for (int r = 0; r < group->size; r++) {
+        group->world_rank[r] = records[r].world_rank;
+        memcpy(group->host_name + (size_t)r * HOST_NAME_BYTES, records[r].host_name, HOST_NAME_BYTES);
+        group->is_local[r] =
+            r == group->rank || (own->host_id[0] != '\0' && strcmp(records[r].host_id, own->host_id) == 0);
+        if (!group->is_local[r])
+            continue;
+        group->local_rank += r < group->rank;
+        group->local_size++;
+    }
+}
+
+/* Maps the memory of local ranks that no earlier group of this world met. */
+static tdm_status join_node(tdm_group *group, const tdmi_record *records, int64_t deadline_ns)
+{
+    tdmi_node_card cards[group->size];
+    int count = 0;
+    for (int r = 0; r < group->size; r++)
+        if (group->is_local[r] && !tdmi_node_has(group->world->node, group->world_rank[r])) {
+            cards[count].rank = group->world_rank[r];
+            cards[count].arena_number = records[r].arena_number;
+            memcpy(cards[count].door, records[r].door, sizeof cards[count].door);
+            count++;
+        }
+    return count > 0 ? tdmi_node_join(group->world->node, cards, count, &group->world->key, deadline_ns) : TDM_OK;
+}
+
+static tdm_status find_boards(tdm_group *group, const tdmi_record *records)
+{
+    if (group->local_size < 2)
+        return TDM_OK;
+    group->team.board = tdmi_calloc((size_t)group->size, sizeof *group->team.board, "group");
+    if (group->team.board == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (int r = 0; r < group->size; r++) {
+        if (!group->is_local[r])
+            continue;
+        const tdmi_arena *arena = tdmi_node_arena(group->world->node, group->world_rank[r]);
+        if (records[r].board_offset % 128 != 0 || records[r].board_offset + sizeof(tdmi_board) > tdmi_arena_nbytes(arena))
+            return tdmi_fail(TDM_ERR_MISMATCH, "group %s: the record of rank %d is damaged", group->name, r);
+        group->team.board[r] = (tdmi_board *)(void *)(tdmi_arena_base(arena) + records[r].board_offset);
+    }
+    return TDM_OK;
+}
+
+/* Finds out who is where and connects. */
+static tdm_status meet(tdm_group *group, const void *board)
+{
+    const int64_t deadline_ns = tdmi_deadline_in(group->world->rendezvous_timeout_s);
+    tdmi_record own;
+    tdmi_record *records = tdmi_calloc((size_t)group->size, sizeof *records, "rank records");
+    if (records == NULL)
+        return TDM_ERR_NO_MEMORY;
+    write_record(group, board, &own);
+    tdm_status status = group->size > 1 ? exchange_records(group, &own, deadline_ns, records) : TDM_OK;
+    if (status == TDM_OK && group->size == 1)
+        records[0] = own;
+    if (status == TDM_OK) {
+        learn_places(group, records);
+        status = check_local(group);
+    }
+    if (status == TDM_OK)
+        status = join_node(group, records, deadline_ns);
+    if (status == TDM_OK)
+        status = find_boards(group, records);
+    tdmi_free(records);
+    return status;
+}
+
+tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *prefix, int rank, int size, double timeout_s,
+                           tdm_group **out)
+{
+    tdm_group *group = tdmi_calloc(1, sizeof *group, "group");
+    if (group == NULL)
+        return TDM_ERR_NO_MEMORY;
+    group->world = world;
+    group->rank = rank;
+    group->size = size;
+    group->timeout_s = timeout_s;
+    snprintf(group->name, sizeof group->name, "%s", name);
+    snprintf(group->prefix, sizeof group->prefix, "%s", prefix);
+    pthread_mutex_init(&group->lock, NULL);
+    pthread_mutex_init(&group->failure_lock, NULL);
+    pthread_mutex_lock(&world->lock);
+    world->references++;
+    group->next = world->groups;
+    world->groups = group;
+    pthread_mutex_unlock(&world->lock);
+    tdm_status status = make_arrays(group);
+    if (status == TDM_OK) {
+        gethostname(own_host_name(group), HOST_NAME_BYTES - 1);
+        if (size > 1 && world->shares)
+            status = tdmi_boards_take(group);
+    }
+    if (status == TDM_OK)
+        status = meet(group, group->board);
+    if (status != TDM_OK) {
+        tdmi_group_unmake(group);
+        return status;
+    }
+    group->team.name = group->name;
+    group->team.rank = rank;
+    group->team.n = size;
+    group->team.world_rank = group->world_rank;
+    group->team.node = world->node;
+    group->team.is_local = group->local_size == size;
+    *out = group;
+    return TDM_OK;
+}
+
+void tdmi_group_unmake(tdm_group *group)
+{
+    tdmi_world *world = group->world;
+    pthread_mutex_lock(&world->lock);
+    for (tdm_group **at = &world->groups; *at != NULL; at = &(*at)->next)
+        if (*at == group) {
+            *at = group->next;
+            break;
+        }
+    pthread_mutex_unlock(&world->lock);
+    if (group->active != NULL)
+        atomic_fetch_sub_explicit(&world->busy, 1, memory_order_relaxed);
+    tdmi_group_free_work(group);
+    tdmi_plans_free(&group->team.plans);
+    tdmi_boards_leave(group);
+    tdmi_free(group->team.board);
+    tdmi_free(group->team.arrived);
+    tdmi_free(group->world_rank);
+    tdmi_free(group->is_local);
+    tdmi_free(group->host_name);
+    tdmi_group_forget_subs(group);
+    pthread_mutex_destroy(&group->lock);
+    pthread_mutex_destroy(&group->failure_lock);
+    tdmi_free(group);
+    tdmi_world_release(world);
+}

@@ -1,0 +1,128 @@
+/* wait.c - how a rank waits: it works on whatever can advance, spins for about twice the time the call should take, then
+ * sleeps until a peer rings. Where ranks outnumber cores it yields a few times instead of spinning. Now and then it looks
+ * for failures: every millisecond awake, every 20 asleep. */
+#include "group/group.h"
+
+#include "core/clock.h"
+
+#include <sched.h>
+
+#define CHECK_AWAKE_NS (1 * TDMI_NS_PER_MS)
+#define CHECK_ASLEEP_NS (20 * TDMI_NS_PER_MS)
+#define SPIN_LEAST_NS 40000ll
+#define SPIN_MOST_NS (20 * TDMI_NS_PER_MS)
+#define POLLS_A_LOOK 32 /* at the work for one at the clock */
+#define YIELDS 4
+
+static void pause_a_little(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool *moved)
+{
+    if (atomic_load_explicit(&world->busy, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_lock(&world->lock);
+    for (tdm_group *group = world->groups; group != NULL; group = group->next) {
+        if (group == except || pthread_mutex_trylock(&group->lock) != 0)
+            continue; /* locked: someone else advances it */
+        if (group->active != NULL && atomic_load_explicit(&group->failure, memory_order_relaxed) == TDM_OK)
+            tdmi_group_advance(group, moved);
+        pthread_mutex_unlock(&group->lock);
+    }
+    pthread_mutex_unlock(&world->lock);
+}
+
+/* Twice what copying the buffer at 5 GB/s would take. */
+static int64_t spin_ns(const tdm_work *work)
+{
+    if (work->group->world->crowded)
+        return 0;
+    const tdmi_call *call = &work->run.request.call;
+    int64_t expected = (int64_t)((double)call->count * (double)tdm_dtype_size(call->dtype) / 2.5);
+    expected += SPIN_LEAST_NS;
+    return expected < SPIN_MOST_NS ? expected : SPIN_MOST_NS;
+}
+
+/* One burst; the lock is released between bursts for other threads of this rank. True when the wait is over. */
+static bool burst(tdm_work *work, bool *moved)
+{
+    tdm_group *group = work->group;
+    const int polls = group->world->crowded ? 1 : POLLS_A_LOOK;
+    pthread_mutex_lock(&group->lock);
+    bool over = work->done;
+    for (int i = 0; i < polls && !over; i++) {
+        if (atomic_load_explicit(&group->failure, memory_order_acquire) != TDM_OK) {
+            over = true;
+            break;
+        }
+        tdmi_group_advance(group, moved);
+        over = work->done;
+        if (!over && !*moved)
+            pause_a_little();
+    }
+    pthread_mutex_unlock(&group->lock);
+    return over;
+}
+
+static void check(tdm_group *group)
+{
+    pthread_mutex_lock(&group->lock);
+    tdmi_group_check(group);
+    pthread_mutex_unlock(&group->lock);
+}
+
+/* Sleeps until a peer rings, unless something moved since the sleep was announced. True when the wait is over. */
+static bool sleep_once(tdm_work *work, bool *moved)
+{
+    tdmi_world *world = work->group->world;
+    const uint32_t heard = tdmi_node_sleep_begin(world->node, TDMI_SLEEP_FUTEX);
+    if (burst(work, moved))
+        return true;
+    tdmi_world_advance(world, work->group, moved);
+    if (!*moved)
+        tdmi_node_sleep(world->node, heard, CHECK_ASLEEP_NS);
+    return false;
+}
+
+void tdmi_group_wait(tdm_work *work)
+{
+    tdm_group *group = work->group;
+    tdmi_world *world = group->world;
+    int64_t now = 0, idle_since = 0, checked = 0;
+    int yields = 0;
+    for (;;) {
+        bool moved = false;
+        if (burst(work, &moved))
+            return;
+        if (atomic_load_explicit(&world->busy, memory_order_relaxed) > 1)
+            tdmi_world_advance(world, group, &moved);
+        now = tdmi_now_ns();
+        if (moved || idle_since == 0) {
+            idle_since = now;
+            yields = 0;
+            checked = checked == 0 ? now : checked;
+        }
+        if (now - checked > CHECK_AWAKE_NS) {
+            check(group);
+            checked = now;
+        }
+        if (moved || now - idle_since < spin_ns(work))
+            continue;
+        if (world->crowded && yields++ < YIELDS) {
+            sched_yield();
+            continue;
+        }
+        if (sleep_once(work, &moved))
+            return;
+        check(group);
+        checked = tdmi_now_ns();
+        if (moved)
+            idle_since = 0;
+    }
+}

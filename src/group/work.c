@@ -1,0 +1,172 @@
+/* work.c - calls under way: started in order, advanced together, finished in any order.
+ *
+ * Calls that use shared memory alone advance independently, so that a late peer of one stops no other. Calls that use links
+ * share byte streams and take their turns in order. A handle's memory is kept for the next call. */
+#include "group/group.h"
+
+#include "core/clock.h"
+#include "core/memory.h"
+
+static tdm_status take_idle(tdm_group *group, tdm_work **out)
+{
+    tdm_work *work = group->idle;
+    if (work != NULL) {
+        group->idle = work->next;
+    } else {
+        work = tdmi_calloc(1, sizeof *work, "work handle");
+        if (work == NULL)
+            return TDM_ERR_NO_MEMORY;
+        work->group = group;
+    }
+    work->done = false;
+    work->next = NULL;
+    *out = work;
+    return TDM_OK;
+}
+
+static void give_idle(tdm_group *group, tdm_work *work)
+{
+    work->next = group->idle;
+    group->idle = work;
+}
+
+void tdmi_group_free_work(tdm_group *group)
+{
+    for (tdm_work **list = &group->active;; list = &group->idle) {
+        while (*list != NULL) {
+            tdm_work *work = *list;
+            *list = work->next;
+            tdmi_run_free(&work->run);
+            tdmi_free(work);
+        }
+        if (list == &group->idle)
+            return;
+    }
+}
+
+static void append(tdm_group *group, tdm_work *work)
+{
+    tdm_work **at = &group->active;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = work;
+    if (group->active == work)
+        atomic_fetch_add_explicit(&group->world->busy, 1, memory_order_relaxed);
+}
+
+/* Takes *at out of the active list; its owner waits for it, or will. */
+static void complete(tdm_group *group, tdm_work **at)
+{
+    tdm_work *work = *at;
+    *at = work->next;
+    work->done = true;
+    tdmi_run_end(&work->run);
+    if (group->active == NULL)
+        atomic_fetch_sub_explicit(&group->world->busy, 1, memory_order_relaxed);
+    if (group->team.board != NULL) {
+        const uint64_t done = group->active != NULL ? group->active->run.number - 1 : group->number;
+        /* release: reads of peers' buffers are over; pairs with tdmi_team_done */
+        atomic_store_explicit(&group->team.board[group->rank]->done, done, memory_order_release);
+    }
+}
+
+void tdmi_group_advance(tdm_group *group, bool *moved)
+{
+    bool links_taken = false;
+    for (tdm_work **at = &group->active; *at != NULL;) {
+        tdm_work *work = *at;
+        bool over = false;
+        tdm_status status = tdmi_run_advance(&work->run, !links_taken, &over, moved);
+        if (status != TDM_OK) {
+            tdmi_group_fail(group, status);
+            return;
+        }
+        if (over) {
+            complete(group, at);
+            continue;
+        }
+        links_taken |= !tdmi_run_is_shared(&work->run);
+        at = &work->next;
+    }
+}
+
+static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work **out)
+{
+    tdm_work *work;
+    tdm_status status = tdmi_group_failure(group);
+    if (status != TDM_OK)
+        return status;
+    pthread_mutex_lock(&group->lock);
+    status = take_idle(group, &work);
+    if (status == TDM_OK) {
+        status = tdmi_run_start(&work->run, &group->team, group->number + 1, request);
+        if (status != TDM_OK)
+            give_idle(group, work);
+    }
+    if (status == TDM_OK) {
+        bool moved = false;
+        group->number++;
+        work->deadline_ns = tdmi_deadline_in(group->timeout_s);
+        append(group, work);
+        tdmi_group_advance(group, &moved);
+        *out = work;
+    }
+    pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
+/* Waits and gives the handle back. */
+static tdm_status finish(tdm_work *work)
+{
+    tdm_group *group = work->group;
+    tdmi_group_wait(work);
+    pthread_mutex_lock(&group->lock);
+    const bool done = work->done;
+    for (tdm_work **at = &group->active; !done && *at != NULL; at = &(*at)->next)
+        if (*at == work) {
+            complete(group, at);
+            break;
+        }
+    give_idle(group, work);
+    pthread_mutex_unlock(&group->lock);
+    return done ? TDM_OK : tdmi_group_failure(group);
+}
+
+tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work_out)
+{
+    tdm_work *work = NULL;
+    tdm_status status = start(group, request, &work);
+    if (status != TDM_OK)
+        return status;
+    if (work_out == NULL)
+        return finish(work);
+    *work_out = work;
+    return TDM_OK;
+}
+
+tdm_status tdm_work_test(tdm_work *work, bool *done)
+{
+    tdm_group *group = work->group;
+    bool moved = false;
+    pthread_mutex_lock(&group->lock);
+    if (!work->done && tdmi_group_failure(group) == TDM_OK)
+        tdmi_group_advance(group, &moved);
+    *done = work->done;
+    pthread_mutex_unlock(&group->lock);
+    if (*done)
+        return TDM_OK;
+    tdmi_world_advance(group->world, group, &moved);
+    if (!moved) {
+        pthread_mutex_lock(&group->lock);
+        tdmi_group_check(group);
+        pthread_mutex_unlock(&group->lock);
+    }
+    tdm_status status = tdmi_group_failure(group);
+    *done = status != TDM_OK;
+    return status;
+}
+
+tdm_status tdm_work_wait(tdm_work *work)
+{
+    return finish(work);
+}

@@ -1,0 +1,144 @@
+/* world.c - what the groups of one rank share, and the first of them, which is all ranks. */
+#include "group/group.h"
+
+#include "core/config.h"
+#include "core/cpu.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "group/rendezvous.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static tdm_status open_store(const tdmi_settings *settings, tdmi_world *world)
+{
+    world->store = settings->store;
+    if (world->store != NULL || settings->size == 1)
+        return TDM_OK;
+    tdm_status status = tdm_store_open_tcp(settings->host, settings->port, settings->rank == 0, NULL,
+                                           settings->rendezvous_timeout_s, &world->store);
+    world->owns_store = status == TDM_OK;
+    if (status == TDM_ERR_TIMEOUT && settings->rank != 0)
+        return tdmi_fail(TDM_ERR_TIMEOUT, "group %s: rank 0 of %d did not arrive within %g s (%s)", settings->name, settings->size,
+                         settings->rendezvous_timeout_s, tdm_error_text());
+    return status;
+}
+
+static tdm_status make_world(const tdmi_settings *settings, tdmi_world **out)
+{
+    tdmi_world *world = tdmi_calloc(1, sizeof *world, "world");
+    if (world == NULL)
+        return TDM_ERR_NO_MEMORY;
+    world->rank = settings->rank;
+    world->size = settings->size;
+    world->shares = !settings->force_links;
+    world->force_local = settings->force_local;
+    world->rendezvous_timeout_s = settings->rendezvous_timeout_s;
+    world->references = 1;
+    pthread_mutex_init(&world->lock, NULL);
+    tdmi_auth_key_init(&world->key, tdmi_config_text(TDMI_CONFIG_JOB_SECRET));
+    tdm_status status = tdmi_host_id(world->host_id);
+    if (status == TDM_OK)
+        status = tdmi_node_create(world->rank, world->size, 0, &world->node);
+    if (status == TDM_OK)
+        status = open_store(settings, world);
+    if (status != TDM_OK) {
+        tdmi_world_release(world);
+        return status;
+    }
+    *out = world;
+    return TDM_OK;
+}
+
+void tdmi_world_release(tdmi_world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    const bool last = --world->references == 0;
+    pthread_mutex_unlock(&world->lock);
+    if (!last)
+        return;
+    tdmi_world_free_blocks(world);
+    tdmi_boards_free_list(world);
+    tdmi_node_destroy(world->node);
+    if (world->owns_store)
+        tdm_store_close(world->store);
+    pthread_mutex_destroy(&world->lock);
+    tdmi_free(world);
+}
+
+tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
+{
+    tdmi_settings settings;
+    tdmi_world *world;
+    char prefix[TDMI_PREFIX_MAX] = "";
+    tdmi_config_warn_unknown();
+    tdm_status status = tdmi_settings_make(options, &settings);
+    if (status != TDM_OK)
+        return status;
+    status = make_world(&settings, &world);
+    if (status != TDM_OK)
+        return status;
+    if (settings.size > 1)
+        status = tdmi_rendezvous_prefix(world->store, settings.name, settings.rank, prefix);
+    tdm_group *group = NULL;
+    if (status == TDM_OK)
+        status = tdmi_group_make(world, settings.name, prefix, settings.rank, settings.size, settings.timeout_s, &group);
+    if (status == TDM_OK) {
+        world->crowded = group->local_size > tdmi_cpu_usable();
+        /* All ranks have all they need from the store now: it may close with the first rank that leaves. */
+        status = tdm_barrier(group, NULL);
+        if (status != TDM_OK)
+            tdm_group_destroy(group);
+    }
+    tdmi_world_release(world); /* the group holds it */
+    if (status != TDM_OK)
+        return status;
+    log_debug(TDM_LOG_GROUP, "group %s: rank %d of %d, %d of %d on this node (the launcher says %d of %d)", group->name,
+              group->rank, group->size, group->local_rank, group->local_size, settings.local_rank, settings.local_size);
+    *out = group;
+    return TDM_OK;
+}
+
+void tdm_group_destroy(tdm_group *group)
+{
+    if (group == NULL)
+        return;
+    tdmi_group_say_goodbye(group);
+    tdmi_group_unmake(group);
+}
+
+int tdm_group_rank(const tdm_group *group)
+{
+    return group->rank;
+}
+
+int tdm_group_size(const tdm_group *group)
+{
+    return group->size;
+}
+
+const char *tdm_group_name(const tdm_group *group)
+{
+    return group->name;
+}
+
+bool tdm_group_is_local(const tdm_group *group, int rank)
+{
+    return rank >= 0 && rank < group->size && group->is_local[rank];
+}
+
+int tdm_group_local_size(const tdm_group *group)
+{
+    return group->local_size;
+}
+
+int tdm_group_local_rank(const tdm_group *group)
+{
+    return group->local_rank;
+}
+
+uint64_t tdm_group_bytes_sent(const tdm_group *group)
+{
+    (void)group;
+    return 0;
+}
