@@ -56,13 +56,12 @@ static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const td
     const tdmi_call *call = &run->request.call;
     const void *in[team->n];
     void *out[team->n];
-    for (int r = 0; r < team->n; r++) {
+    const int first_out = give->to >= 0 ? give->to : 0, outs = give->to >= 0 ? 1 : team->n;
+    for (int r = 0; r < team->n; r++)
         in[r] = address(run, r, reduce->src.buffer, reduce->src.first + at);
-        out[r] = address(run, r, give->dst.buffer, give->dst.first + at);
-    }
-    if (give->to >= 0)
-        out[0] = out[give->to];
-    tdmi_reduce_tree(call->dtype, call->op, in, team->n, out, give->to >= 0 ? 1 : team->n, count,
+    for (int i = 0; i < outs; i++)
+        out[i] = address(run, first_out + i, give->dst.buffer, give->dst.first + at);
+    tdmi_reduce_tree(call->dtype, call->op, in, team->n, out, outs, count,
                      call->count * tdm_dtype_size(call->dtype) > STREAM_BYTES);
 }
 
