@@ -4,8 +4,10 @@
 
 #include <tandem/base.h>
 #include <tandem/collective.h>
+#include <tandem/config.h>
 #include <tandem/dtype.h>
 #include <tandem/group.h>
+#include <tandem/launch.h>
 #include <tandem/reducer.h>
 #include <tandem/status.h>
 #include <tandem/train.h>

@@ -3,6 +3,8 @@
 
 #include "core/log.h"
 
+#include <tandem/config.h>
+
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -88,4 +90,19 @@ tdm_status tdmi_parse_size(const char *text, const char *what, size_t *out)
         return tdmi_fail(TDM_ERR_INVALID, "%s: \"%s\" is larger than any machine's memory", what, text);
     *out = (size_t)(number * scale);
     return TDM_OK;
+}
+
+bool tdm_config_variable(int index, const char **name, const char **value, const char **help)
+{
+    if (index < 0 || index >= TDMI_CONFIG_COUNT)
+        return false;
+    *name = table[index].name;
+    *value = table[index].value;
+    *help = table[index].help;
+    return true;
+}
+
+tdm_status tdm_parse_size(const char *text, const char *what, size_t *out)
+{
+    return tdmi_parse_size(text, what, out);
 }

@@ -34,7 +34,7 @@ SEES = {
 }
 # These may include no public header but the ones that say what a status and a dtype are.
 NO_GROUPS = {"graph", "passes", "kernels", "optim", "data", "checkpoint", "measure", "core", "trace"}
-PLAIN_PUBLIC = {"tandem/base.h", "tandem/status.h", "tandem/dtype.h"}
+PLAIN_PUBLIC = {"tandem/base.h", "tandem/config.h", "tandem/status.h", "tandem/dtype.h"}
 
 # foreign header -> the place that may include it, or places.
 HOMES = {
