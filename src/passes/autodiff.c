@@ -64,14 +64,11 @@ static tdmi_id seen_as(tape *t, tdmi_id gradient, tdmi_id x)
     return new_gradient(t, x, gradient);
 }
 
-/* Whether node n may add to the memory of `sum`, the gradient of root so far: n must not read it, nor any other tensor's
- * gradient live there. */
-static bool may_add(const tape *t, const tdmi_node *n, tdmi_id sum, tdmi_id root)
+/* Whether a node may add to the memory of `sum`, the gradient of root so far: no other gradient that is still needed lives
+ * there, that of the output whose node this is included. */
+static bool may_add(const tape *t, tdmi_id sum, tdmi_id root)
 {
     const tdmi_id memory = tdmi_graph_root(t->g, sum);
-    for (int k = 0; k < n->in_count; k++)
-        if (n->in[k] >= 0 && tdmi_graph_root(t->g, n->in[k]) == memory)
-            return false;
     for (int u = 0; u < t->tensors; u++)
         if (u != root && t->gradient[u] >= 0 && tdmi_graph_root(t->g, t->gradient[u]) == memory)
             return false;
@@ -85,7 +82,7 @@ static void output(tape *t, draft *d, int k, tdmi_id x)
     tdmi_id into = -1;
     if (t->needed[root]) {
         d->of[k] = x;
-        if (sum >= 0 && (tdmi_op_info_of(d->node.op)->accumulates >> k & 1u) != 0 && may_add(t, &d->node, sum, root)) {
+        if (sum >= 0 && (tdmi_op_info_of(d->node.op)->accumulates >> k & 1u) != 0 && may_add(t, sum, root)) {
             into = sum;
             d->node.attr.accumulate |= 1u << k;
         }

@@ -137,6 +137,9 @@ tdmi_graph *odd_graph(void)
     const tdmi_id w = parameter(g, "w", 4, 4), b = parameter(g, "b", 4, 0);
     x = tdmi_residual(g, "around linear", x, tdmi_linear(g, "linear", x, w, b));
     x = tdmi_residual(g, "around gelu", x, tdmi_gelu(g, "gelu", x));
+    const tdmi_id left = tdmi_linear(g, "left", x, w, -1), right = tdmi_linear(g, "right", x, w, b);
+    const tdmi_id side = tdmi_gelu(g, "side gelu", tdmi_linear(g, "side", left, w, -1));
+    x = tdmi_residual(g, "three", tdmi_residual(g, "two", left, right), side);
     const tdmi_id scale = parameter(g, "scale", 4, 0), shift = parameter(g, "shift", 4, 0);
     x = tdmi_residual(g, "around norm", tdmi_layernorm(g, "norm", x, scale, shift, 1e-5f), x);
     x = tdmi_reshape(g, x, 2, (const int64_t[]){2, 12});

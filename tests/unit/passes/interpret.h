@@ -22,7 +22,7 @@ float *machine_tensor(machine *m, const char *name);
 float *machine_gradient(machine *m, tdmi_id parameter);
 
 /* Wiring that models rarely have: a sum with itself, a weight and an activation used twice, a residual around each op,
- * a view with two readers. */
+ * a gradient that waits in shared memory while another use of its neighbour comes in, a view with two readers. */
 tdmi_graph *odd_graph(void);
 
 #endif
