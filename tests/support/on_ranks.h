@@ -41,6 +41,7 @@ const char *ranks_say(const char *format, ...) __attribute__((format(printf, 1, 
         if (!(condition))                                                                                              \
             return ranks_say(__VA_ARGS__);                                                                             \
     } while (0)
+#define CHECK_THAT(condition) CHECK(condition, "%s:%d: %s; last error: %s", __FILE__, __LINE__, #condition, tdm_error_text())
 #define CHECK_OK(call) CHECK((call) == TDM_OK, "%s:%d: %s: %s", __FILE__, __LINE__, #call, tdm_error_text())
 
 #endif

@@ -193,7 +193,7 @@ static void a_cut_or_missing_part_is_named_and_leaves_no_file(void **state)
     char text[4096];
     size_t size = fread(text, 1, sizeof text, f);
     fclose(f);
-    for (size_t cut = 0; cut < size; cut++) {
+    for (size_t cut = 0; cut < size; cut += size - cut > 40 ? 13 : 1) {
         f = fopen(parts[1], "w");
         fwrite(text, 1, cut, f);
         fclose(f);
