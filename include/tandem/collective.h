@@ -44,6 +44,15 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_barrier(tdm_group *group, tdm_work **work)
 TDM_API TDM_MUST_CHECK tdm_status tdm_work_test(tdm_work *work, bool *done);
 TDM_API TDM_MUST_CHECK tdm_status tdm_work_wait(tdm_work *work);
 
+/* ---- how operations are done: docs/algorithms.md ----
+ * tdm_algorithm_name  - names of all algorithms, index 0, 1, ...; NULL behind the last. Static storage.
+ * tdm_work_algorithm  - name of the one that this operation takes; NULL while that depends on ranks that have not come yet.
+ * tdm_work_explain    - what this rank does, as text, one step a line; gives the length of the whole text, of which `text` gets
+ *                       as much as fits, as snprintf does. 0 while the algorithm is not known. */
+TDM_API const char *tdm_algorithm_name(int index);
+TDM_API const char *tdm_work_algorithm(tdm_work *work);
+TDM_API size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity);
+
 #ifdef __cplusplus
 }
 #endif

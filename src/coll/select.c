@@ -7,6 +7,8 @@
 
 #include "core/config.h"
 
+#include <tandem/collective.h>
+
 #include <string.h>
 #include <strings.h>
 
@@ -14,6 +16,11 @@ const tdmi_algorithm *const tdmi_algorithms[] = {
     &tdmi_direct, &tdmi_direct_staged, &tdmi_halving_doubling, &tdmi_binomial, &tdmi_dissemination, &tdmi_ring,
 };
 const size_t tdmi_algorithm_count = sizeof tdmi_algorithms / sizeof *tdmi_algorithms;
+
+const char *tdm_algorithm_name(int index)
+{
+    return index >= 0 && (size_t)index < tdmi_algorithm_count ? tdmi_algorithms[index]->name : NULL;
+}
 
 /* One line of a table of choices, the user's or the default. */
 typedef struct entry {

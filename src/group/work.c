@@ -4,6 +4,7 @@
  * share byte streams and take their turns in order. A handle's memory is kept for the next call. */
 #include "group/group.h"
 
+#include "coll/explain.h"
 #include "core/clock.h"
 #include "core/memory.h"
 
@@ -60,7 +61,6 @@ static void complete(tdm_group *group, tdm_work **at)
     tdm_work *work = *at;
     *at = work->next;
     work->done = true;
-    tdmi_run_end(&work->run);
     if (group->active == NULL)
         atomic_fetch_sub_explicit(&group->world->busy, 1, memory_order_relaxed);
     if (group->team.board != NULL) {
@@ -127,6 +127,7 @@ static tdm_status finish(tdm_work *work)
             complete(group, at);
             break;
         }
+    tdmi_run_end(&work->run); /* until here the handle knows its plan */
     give_idle(group, work);
     pthread_mutex_unlock(&group->lock);
     return done ? TDM_OK : tdmi_group_failure(group);
@@ -169,4 +170,29 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
 tdm_status tdm_work_wait(tdm_work *work)
 {
     return finish(work);
+}
+
+static const char *algorithm_name(const tdmi_way *way)
+{
+    return way == NULL ? NULL : way->algorithm != NULL ? way->algorithm->name : "fused";
+}
+
+const char *tdm_work_algorithm(tdm_work *work)
+{
+    pthread_mutex_lock(&work->group->lock);
+    const char *name = algorithm_name(work->run.way);
+    pthread_mutex_unlock(&work->group->lock);
+    return name;
+}
+
+size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
+{
+    const tdmi_run *run = &work->run;
+    size_t length = 0;
+    pthread_mutex_lock(&work->group->lock);
+    if (run->way != NULL)
+        length = tdmi_explain(&run->request.call, algorithm_name(run->way), &run->way->steps, work->group->rank,
+                              work->group->size, text, capacity);
+    pthread_mutex_unlock(&work->group->lock);
+    return length;
 }
