@@ -4,15 +4,22 @@
 
 #include "core/cpu.h"
 #include "kernels/plain/plain.h"
+#include "kernels/simd/simd.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#define SIMD(name) &tdmi_avx512_##name, &tdmi_avx2_##name,
+#else
+#define SIMD(name)
+#endif
+
 /* X(NAME, kernels of TDMI_OP_NAME, best first; the plain one last) */
 #define KERNELS_MAP(X)                                                                                                 \
     X(EMBEDDING, &tdmi_plain_embedding)                                                                                \
-    X(LINEAR, &tdmi_plain_linear)                                                                                      \
+    X(LINEAR, SIMD(linear) &tdmi_plain_linear)                                                                          \
     X(LAYERNORM, &tdmi_plain_layernorm)                                                                                \
     X(RESIDUAL, &tdmi_plain_residual)                                                                                  \
     X(GELU, &tdmi_plain_gelu)                                                                                          \
@@ -20,8 +27,8 @@
     X(DROPOUT, &tdmi_plain_dropout)                                                                                    \
     X(CROSS_ENTROPY, &tdmi_plain_cross_entropy)                                                                        \
     X(EMBEDDING_BACKWARD, &tdmi_plain_embedding_backward)                                                              \
-    X(LINEAR_BACKWARD_INPUT, &tdmi_plain_linear_backward_input)                                                        \
-    X(LINEAR_BACKWARD_WEIGHT, &tdmi_plain_linear_backward_weight)                                                      \
+    X(LINEAR_BACKWARD_INPUT, SIMD(linear_backward_input) &tdmi_plain_linear_backward_input)                             \
+    X(LINEAR_BACKWARD_WEIGHT, SIMD(linear_backward_weight) &tdmi_plain_linear_backward_weight)                          \
     X(LAYERNORM_BACKWARD, &tdmi_plain_layernorm_backward)                                                              \
     X(GELU_BACKWARD, &tdmi_plain_gelu_backward)                                                                        \
     X(ATTENTION_BACKWARD, &tdmi_plain_attention_backward)                                                              \

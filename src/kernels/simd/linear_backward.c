@@ -1,0 +1,168 @@
+/* linear_backward.c - dx = dy w and dw = dy^T x, db = sum of dy over rows. B (w, x) is stored along its rows already.
+ *
+ *   dx   blocks of k (rows of w) outside: a block of w stays in the second cache while all rows of dy pass over it, and the next
+ *        one is fetched meanwhile
+ *   dw   x becomes panels once a block of k; dy is copied 48 columns at a time, and db is summed from the copy */
+#include "kernels/simd/multiply.h"
+#include "kernels/simd/simd.h"
+
+#include "kernels/shapes.h"
+#include "kernels/threads.h"
+
+#define INPUT_BLOCK 192   /* of k for dx */
+#define WEIGHT_BLOCK 256  /* of k for dw */
+#define CHUNK_I 768       /* columns of dx, dw at a time */
+#define COLUMNS_OF_DY 48  /* rows of dw in a tile: a multiple of TALL and LANES on every instruction set */
+
+typedef struct {
+    const float *dy, *b; /* b: w or x */
+    float *out, *db;
+    int64_t N, I, O, block;
+    float *panels, *rooms; /* rooms: one for each worker */
+    int64_t room;          /* floats in each */
+    int64_t rows;          /* of dx in a tile */
+    int64_t i0, i, k0, k;  /* the chunk being multiplied */
+    bool add, add_bias;
+} product;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t whole_panels(int64_t n)
+{
+    return (n + PANEL - 1) / PANEL * PANEL;
+}
+
+static product input_shape(const tdmi_kernel_io *io)
+{
+    product p = {.O = io->in[1].dims[0], .I = io->in[1].dims[1], .add = tdmi_accumulates(io, 0)};
+    p.N = (int64_t)tdmi_shape_count(&io->in[0]) / p.O;
+    p.block = even_block(p.O, INPUT_BLOCK);
+    const int64_t share = (p.N + tdmi_kernels_threads() - 1) / tdmi_kernels_threads();
+    p.rows = (share + TALL - 1) / TALL * TALL;
+    p.room = p.rows * (p.block + LANES);
+    return p;
+}
+
+static tdm_status prepare_input(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
+{
+    const product p = input_shape(io);
+    *workspace_nbytes = (size_t)(p.room * tdmi_kernels_threads()) * sizeof(float);
+    *state = NULL;
+    return TDM_OK;
+}
+
+static void rows_of_dx(void *arg, int64_t tile, int worker)
+{
+    const product *p = arg;
+    const int64_t n = tile * p->rows, m = smaller(p->rows, p->N - n);
+    float *spread = p->rooms + worker * p->room;
+    for (int64_t i0 = 0; i0 < p->I; i0 += CHUNK_I) {
+        const int64_t i = smaller(CHUNK_I, p->I - i0);
+        const int64_t tiles = (m + TALL - 1) / TALL * (whole_panels(i) / PANEL);
+        float *dx = p->out + n * p->I + i0;
+        for (int64_t k = 0; k < p->O; k += p->block) {
+            const int64_t kc = smaller(p->block, p->O - k), next = k + kc;
+            fetch_ahead ahead = {.at = p->b + next * p->I + i0, .rows = smaller(p->block, p->O - next), .columns = i,
+                                 .row = p->I, .lines = kc * i / 16 / tiles + 1};
+            const operand_a dy = SIMD_NAME(spread_rows)(m, kc, p->dy + n * p->O + k, p->O, spread);
+            SIMD_NAME(multiply)(m, i, kc, dy, (operand_b){p->b + k * p->I + i0, PANEL, p->I, false}, dx, p->I,
+                                (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
+        }
+    }
+}
+
+static void run_input(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
+{
+    (void)state;
+    product p = input_shape(io);
+    p.dy = in[0], p.b = in[1], p.out = out[0], p.rooms = workspace;
+    tdmi_kernels_tiles((p.N + p.rows - 1) / p.rows, rows_of_dx, &p);
+}
+
+static product weight_shape(const tdmi_kernel_io *io)
+{
+    product p = {.O = io->out[0].dims[0], .I = io->out[0].dims[1]};
+    p.N = (int64_t)tdmi_shape_count(&io->in[0]) / p.O;
+    p.block = even_block(p.N, WEIGHT_BLOCK);
+    p.room = COLUMNS_OF_DY * p.block;
+    return p;
+}
+
+static tdm_status prepare_weight(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
+{
+    const product p = weight_shape(io);
+    const int64_t panels = p.block * whole_panels(smaller(p.I, CHUNK_I));
+    *workspace_nbytes = (size_t)(panels + p.room * tdmi_kernels_threads()) * sizeof(float);
+    *state = NULL;
+    return TDM_OK;
+}
+
+/* columns[k][0..47] = dy[k][0..m-1], the rest 0; sums[0..47] = their sums over k. */
+static void copy_columns(int64_t m, int64_t kc, const float *dy, int64_t row, float *columns, float *sums)
+{
+    vf sum[COLUMNS_OF_DY / LANES];
+    UNROLL
+    for (int v = 0; v < COLUMNS_OF_DY / LANES; v++)
+        sum[v] = (vf){0};
+    for (int64_t k = 0; k < kc; k++, dy += row, columns += COLUMNS_OF_DY)
+        UNROLL
+        for (int v = 0; v < COLUMNS_OF_DY / LANES; v++) {
+            const int64_t left = m - v * LANES;
+            const vf part = left >= LANES ? load(dy + v * LANES)
+                            : left > 0    ? load_part(dy + v * LANES, left, 0.0f)
+                                          : (vf){0};
+            store(columns + v * LANES, part);
+            sum[v] += part;
+        }
+    UNROLL
+    for (int v = 0; v < COLUMNS_OF_DY / LANES; v++)
+        store(sums + v * LANES, sum[v]);
+}
+
+static void rows_of_dw(void *arg, int64_t tile, int worker)
+{
+    const product *p = arg;
+    const int64_t o = tile * COLUMNS_OF_DY, m = smaller(COLUMNS_OF_DY, p->O - o);
+    float *columns = p->rooms + worker * p->room, *dw = p->out + o * p->I + p->i0, sums[COLUMNS_OF_DY];
+    copy_columns(m, p->k, p->dy + p->k0 * p->O + o, p->O, columns, sums);
+    if (p->db != NULL && p->i0 == 0)
+        for (int64_t j = 0; j < m; j++)
+            p->db[o + j] = sums[j] + (p->k0 > 0 || p->add_bias ? p->db[o + j] : 0.0f);
+    const int64_t tiles = (m + TALL - 1) / TALL * (whole_panels(p->i) / PANEL);
+    fetch_ahead ahead = {.at = dw + m * p->I, .rows = smaller(m, p->O - o - m), .columns = p->i, .row = p->I,
+                         .lines = m * p->i / 16 / tiles + 1};
+    SIMD_NAME(multiply)(m, p->i, p->k, (operand_a){columns, 1, COLUMNS_OF_DY},
+                        (operand_b){p->panels, p->k * PANEL, PANEL, true}, dw, p->I,
+                        (operand_d){p->k0 > 0 || p->add ? dw : NULL, p->I}, &ahead);
+}
+
+static void run_weight(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
+{
+    (void)state;
+    product p = weight_shape(io);
+    p.dy = in[0], p.b = in[1], p.out = out[0], p.db = out[1], p.panels = workspace;
+    p.rooms = p.panels + p.block * whole_panels(smaller(p.I, CHUNK_I));
+    p.add = tdmi_accumulates(io, 0), p.add_bias = tdmi_accumulates(io, 1);
+    for (p.i0 = 0; p.i0 < p.I; p.i0 += p.i) {
+        p.i = smaller(CHUNK_I, p.I - p.i0);
+        for (p.k0 = 0; p.k0 < p.N; p.k0 += p.k) {
+            p.k = smaller(p.block, p.N - p.k0);
+            SIMD_NAME(pack)(p.k, p.i, p.b + p.k0 * p.I + p.i0, p.I, p.panels);
+            tdmi_kernels_tiles((p.O + COLUMNS_OF_DY - 1) / COLUMNS_OF_DY, rows_of_dw, &p);
+        }
+    }
+}
+
+const tdmi_kernel SIMD_NAME(linear_backward_input) = {.name = SIMD_LABEL("linear_backward_input"),
+                                                      .op = TDMI_OP_LINEAR_BACKWARD_INPUT,
+                                                      .isa = SIMD_NEEDS,
+                                                      .prepare = prepare_input,
+                                                      .run = run_input};
+const tdmi_kernel SIMD_NAME(linear_backward_weight) = {.name = SIMD_LABEL("linear_backward_weight"),
+                                                       .op = TDMI_OP_LINEAR_BACKWARD_WEIGHT,
+                                                       .isa = SIMD_NEEDS,
+                                                       .prepare = prepare_weight,
+                                                       .run = run_weight};

@@ -1,0 +1,69 @@
+/* multiply.h - the product of matrices that everything here is built from: C = A B + D over one block of k. */
+#ifndef TDMI_KERNELS_SIMD_MULTIPLY_H
+#define TDMI_KERNELS_SIMD_MULTIPLY_H
+
+#include "kernels/simd/vector.h"
+
+#define WIDE 2               /* vectors of C's columns in a tile */
+#define PANEL (WIDE * LANES) /* columns of a panel of B */
+#if LANES == 16
+#define TALL 12 /* rows of C in a tile: 24 sums, 2 of B, 1 of A in 32 registers */
+#else
+#define TALL 6 /* 12 sums, 2 of B, 1 of A in 16 registers */
+#endif
+#define K_BLOCK 384 /* the most of k that a call takes */
+
+/* m x kc floats, element (i, k) at at[i row + k step]; one of row and step is 1. */
+typedef struct {
+    const float *at;
+    int64_t row, step;
+} operand_a;
+
+/* kc x n floats, element (k, j) at at[j / PANEL panel + k row + j % PANEL]. `padded`: the last vector of a row may be read whole
+ * when only a part of it is columns. A plain matrix has panel = PANEL and is not padded. */
+typedef struct {
+    const float *at;
+    int64_t panel, row;
+    bool padded;
+} operand_b;
+
+/* What is added to the sums: the matrix itself (accumulate), or one row for all (a bias, row 0), or nothing (NULL). */
+typedef struct {
+    const float *at;
+    int64_t row;
+} operand_d;
+
+/* A matrix needed soon, fetched into the second cache piece by piece while the sums run. */
+typedef struct {
+    const float *at;       /* of the row that is being fetched */
+    int64_t rows, columns; /* rows left, this one included */
+    int64_t row;
+    int64_t done;  /* columns fetched of this row */
+    int64_t lines; /* of 64 bytes to fetch for each tile of C */
+} fetch_ahead;
+
+/* C[m x n] with rows c_row apart. Sums go over k = 0, 1, ... and then add D: the bits do not depend on tiles, m, n or
+ * instruction set. kc <= K_BLOCK. `ahead` may be NULL. */
+void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
+                         fetch_ahead *ahead);
+
+/* Blocks of about equal size: the least multiple of 16 that cuts `size` into as few blocks of at most `most` as can be. */
+INLINE int64_t even_block(int64_t size, int64_t most)
+{
+    const int64_t blocks = (size + most - 1) / most;
+    return (size + blocks * 16 - 1) / (blocks * 16) * 16;
+}
+
+/* The same rows where a power of two between them would put them into few sets of the first cache; a copy in `room`
+ * [m x (kc + LANES)] then. */
+operand_a SIMD_NAME(spread_rows)(int64_t m, int64_t kc, const float *at, int64_t row, float *room);
+
+/* out = a plain kc x n matrix as zero-padded panels: panel = kc x PANEL, row = PANEL. */
+void SIMD_NAME(pack)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out);
+/* out[k][j] = in[j][k] for j < n, k < kc as such panels. */
+void SIMD_NAME(pack_transposed)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out);
+
+/* out[j][i] = in[i][j] + d[j][i] for i < m, j < n. */
+void SIMD_NAME(transpose)(int64_t m, int64_t n, const float *in, int64_t in_row, float *out, int64_t out_row, operand_d d);
+
+#endif

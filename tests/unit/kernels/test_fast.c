@@ -1,0 +1,107 @@
+/* test_fast.c - every fast kernel that this CPU runs against the plain one, on odd and on common shapes.
+ *
+ * Tolerance: plain kernels sum in double and round once, so the difference is the fast kernel's own rounding: about
+ * sqrt(terms) x 6e-8 of the sum of the terms' sizes. Inputs are of size 1, so 2e-6 x (1 + the root of the longest sum's terms)
+ * of the result's largest element is several times what was seen, and far below any wrong term. */
+#include "cases.h"
+
+#include "core/cpu.h"
+#include "core/memory.h"
+#include "kernels/threads.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static double largest(const float *values, size_t count)
+{
+    double most = 0.0;
+    for (size_t i = 0; i < count; i++)
+        most = fmax(most, fabs((double)values[i]));
+    return most;
+}
+
+static void compare(const node_case *expected, const node_case *found, const tdmi_kernel *kernel, const case_sizes *s,
+                    double tolerance)
+{
+    for (int j = 0; j < expected->io.out_count; j++) {
+        if (expected->out[j] == NULL)
+            continue;
+        const size_t count = tdmi_shape_count(&expected->io.out[j]);
+        const float *e = expected->out[j], *f = found->out[j];
+        const double bound = tolerance * (1.0 + largest(e, count));
+        for (size_t i = 0; i < count; i++)
+            if (!(fabs((double)e[i] - (double)f[i]) <= bound))
+                fail_msg("%s output %d element %zu: %.9g, plain %.9g, bound %.3g (B %d T %d C %d H %d V %d I %d O %d)",
+                         kernel->name, j, i, (double)f[i], (double)e[i], bound, (int)s->B, (int)s->T, (int)s->C, (int)s->H,
+                         (int)s->V, (int)s->I, (int)s->O);
+    }
+}
+
+/* Each fast kernel of the op, on 1, 2 and 3 threads; these must agree bit for bit. */
+static void check(tdmi_op op, const case_sizes *sizes)
+{
+    const tdmi_kernel *const *kernels;
+    const size_t count = tdmi_kernels_of(op, &kernels);
+    int64_t terms = sizes->B * sizes->T;
+    const int64_t sums[] = {sizes->C, sizes->V, sizes->I, sizes->O};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        terms = terms > sums[i] ? terms : sums[i];
+    node_case plain;
+    case_create(&plain, op, sizes, 11);
+    case_run(&plain, case_plain(op));
+    for (size_t i = 0; i + 1 < count; i++) {
+        if (kernels[i]->isa > (int)tdmi_cpu_isa() || (kernels[i]->supports != NULL && !kernels[i]->supports(&plain.io)))
+            continue;
+        node_case one;
+        case_create(&one, op, sizes, 11);
+        tdmi_kernels_set_threads(1);
+        case_run(&one, kernels[i]);
+        compare(&plain, &one, kernels[i], sizes, 2e-6 * (1.0 + sqrt((double)terms)));
+        for (int threads = 2; threads <= 3; threads++) {
+            node_case more;
+            case_create(&more, op, sizes, 11);
+            tdmi_kernels_set_threads(threads);
+            case_run(&more, kernels[i]);
+            for (int j = 0; j < one.io.out_count; j++)
+                if (one.out[j] != NULL)
+                    assert_memory_equal(one.out[j], more.out[j], tdmi_shape_nbytes(&one.io.out[j]));
+            case_destroy(&more);
+        }
+        tdmi_kernels_set_threads(1);
+        case_destroy(&one);
+    }
+    case_destroy(&plain);
+}
+
+static void products_equal_plain_ones(void **state)
+{
+    (void)state;
+    static const tdmi_op ops[] = {TDMI_OP_LINEAR, TDMI_OP_LINEAR_BACKWARD_INPUT, TDMI_OP_LINEAR_BACKWARD_WEIGHT};
+    static const case_sizes sizes[] = {
+        {.B = 1, .T = 1, .I = 1, .O = 1},
+        {.B = 1, .T = 1, .I = 64, .O = 100, .no_bias = true},
+        {.B = 1, .T = 3, .I = 33, .O = 17},
+        {.B = 3, .T = 5, .I = 20, .O = 70, .accumulate = 1},
+        {.B = 2, .T = 31, .I = 100, .O = 10, .accumulate = 2},
+        {.B = 4, .T = 16, .I = 128, .O = 97, .no_bias = true, .accumulate = 3},
+        {.B = 1, .T = 7, .I = 512, .O = 512, .accumulate = 3},
+        {.B = 1, .T = 530, .I = 47, .O = 61},
+        {.B = 1, .T = 130, .I = 801, .O = 1024},
+        {.B = 1, .T = 12, .I = 1001, .O = 801, .accumulate = 1},
+    };
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            check(ops[o], &sizes[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_equal_plain_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
