@@ -156,10 +156,12 @@ static bool alive(const tdmi_graph *g, const tdmi_lifetime *life, tdmi_id t, int
     return tdmi_lifetime_in_slab(g, t) && life[t].first <= node && node <= life[t].last;
 }
 
-static size_t peak(const tdmi_graph *g, const tdmi_lifetime *life, int *node_out)
+size_t tdmi_place_peak(const tdmi_graph *g, int *node_out)
 {
     size_t most = 0;
-    for (int i = 0; i < g->node_count; i++) {
+    tdmi_lifetime *life = tdmi_lifetimes(g);
+    *node_out = -1;
+    for (int i = 0; life != NULL && i < g->node_count; i++) {
         size_t sum = 0;
         for (int t = 0; t < g->tensor_count; t++)
             if (alive(g, life, t, i))
@@ -169,22 +171,22 @@ static size_t peak(const tdmi_graph *g, const tdmi_lifetime *life, int *node_out
             *node_out = i;
         }
     }
+    tdmi_free(life);
     return most;
 }
 
-size_t tdmi_place_peak(const tdmi_graph *g, int *node_out)
+/* "3.0 MiB", "16.5 KiB" into text[24]; returns text. */
+static const char *size_text(size_t nbytes, char *text)
 {
-    tdmi_lifetime *life = tdmi_lifetimes(g);
-    *node_out = -1;
-    const size_t most = life != NULL ? peak(g, life, node_out) : 0;
-    tdmi_free(life);
-    return most;
+    const bool large = nbytes >= (size_t)1 << 20;
+    snprintf(text, 24, "%.1f %s", (double)nbytes / (large ? 1 << 20 : 1 << 10), large ? "MiB" : "KiB");
+    return text;
 }
 
 char *tdmi_place_report(const tdmi_graph *g)
 {
     enum { SHOWN = 8 };
-    char *text = NULL, shape[TDMI_SHAPE_TEXT_MAX];
+    char *text = NULL, shape[TDMI_SHAPE_TEXT_MAX], nbytes_text[24], slab_text[24];
     size_t size = 0;
     tdmi_lifetime *life = tdmi_lifetimes(g);
     FILE *out = life != NULL ? open_memstream(&text, &size) : NULL;
@@ -192,10 +194,10 @@ char *tdmi_place_report(const tdmi_graph *g)
         tdmi_free(life);
         return NULL;
     }
-    int node = -1;
-    const size_t most = peak(g, life, &node);
-    fprintf(out, "memory of a step: slab %.1f MiB; most in use at once %.1f MiB, at node %d (%s %s)\n",
-            (double)g->slab_nbytes / (1 << 20), (double)most / (1 << 20), node,
+    int node;
+    const size_t most = tdmi_place_peak(g, &node);
+    fprintf(out, "memory of a step: slab %s; most in use at once %s, at node %d (%s %s)\n",
+            size_text(g->slab_nbytes, slab_text), size_text(most, nbytes_text), node,
             node >= 0 ? tdmi_op_text(g->node[node].op) : "none", node >= 0 ? g->node[node].label : "");
     size_t below = SIZE_MAX; /* tensors of equal size are listed together, in their order */
     for (int shown = 0; shown < SHOWN;) {
@@ -210,7 +212,7 @@ char *tdmi_place_report(const tdmi_graph *g)
         below = largest;
         for (int t = 0; t < g->tensor_count && shown < SHOWN; t++)
             if (alive(g, life, t, node) && tdmi_shape_nbytes(&g->tensor[t].shape) == largest && ++shown)
-                fprintf(out, "  %10.3f MiB  %s %s\n", (double)largest / (1 << 20), g->tensor[t].name,
+                fprintf(out, "  %12s  %s %s\n", size_text(largest, nbytes_text), g->tensor[t].name,
                         tdmi_shape_text(&g->tensor[t].shape, shape));
     }
     const bool complete = fclose(out) == 0;
