@@ -24,7 +24,7 @@ typedef struct {
     uint64_t count;  /* elements */
     uint64_t nbytes; /* in the file */
     uint64_t offset; /* of its first byte, from the start of the file */
-} tdmi_tensor;
+} tdmi_file_tensor;
 
 /* ---- reading ---- */
 typedef struct tdmi_safetensors tdmi_safetensors;
@@ -33,15 +33,15 @@ typedef struct tdmi_safetensors tdmi_safetensors;
 tdm_status tdmi_safetensors_open(const char *path, tdmi_safetensors **out);
 void tdmi_safetensors_close(tdmi_safetensors *file); /* NULL is fine */
 size_t tdmi_safetensors_count(const tdmi_safetensors *file);
-const tdmi_tensor *tdmi_safetensors_at(const tdmi_safetensors *file, size_t i); /* in the order of their data */
-const tdmi_tensor *tdmi_safetensors_find(const tdmi_safetensors *file, const char *name); /* NULL: there is none */
+const tdmi_file_tensor *tdmi_safetensors_at(const tdmi_safetensors *file, size_t i); /* in the order of their data */
+const tdmi_file_tensor *tdmi_safetensors_find(const tdmi_safetensors *file, const char *name); /* NULL: there is none */
 
 /* out [count] = elements [first, first + count) as float32; F32, and F16 or BF16 widened.  Any thread.
  * transposed: the tensor is [C, R] in the file and [R, C] in memory; first and count are in memory's order.
  * Errors  TDM_ERR_UNSUPPORTED another type | TDM_ERR_INVALID beyond the tensor, not two-dimensional | TDM_ERR_BAD_FILE */
-tdm_status tdmi_safetensors_read(const tdmi_safetensors *file, const tdmi_tensor *tensor, uint64_t first, size_t count,
+tdm_status tdmi_safetensors_read(const tdmi_safetensors *file, const tdmi_file_tensor *tensor, uint64_t first, size_t count,
                                  float *out);
-tdm_status tdmi_safetensors_read_transposed(const tdmi_safetensors *file, const tdmi_tensor *tensor, uint64_t first,
+tdm_status tdmi_safetensors_read_transposed(const tdmi_safetensors *file, const tdmi_file_tensor *tensor, uint64_t first,
                                             size_t count, float *out);
 
 /* ---- writing ---- */
@@ -54,7 +54,7 @@ void tdmi_layout_destroy(tdmi_layout *layout); /* NULL is fine */
  * Errors  TDM_ERR_INVALID a name twice or not UTF-8, too many dimensions, larger than any file */
 tdm_status tdmi_layout_add(tdmi_layout *layout, const char *name, int ndim, const uint64_t *shape);
 size_t tdmi_layout_count(const tdmi_layout *layout);
-const tdmi_tensor *tdmi_layout_at(const tdmi_layout *layout, size_t i); /* offset is not filled in */
+const tdmi_file_tensor *tdmi_layout_at(const tdmi_layout *layout, size_t i); /* offset is not filled in */
 
 /* create: makes the file (which must not exist) in its full size and writes the header; one rank does.
  * join: opens a file that another rank has created from the same layout. The layout is borrowed until close.

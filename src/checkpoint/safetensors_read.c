@@ -27,7 +27,7 @@ struct tdmi_safetensors {
     char *path;
     int fd;
     size_t count;
-    tdmi_tensor *tensors; /* sorted by offset; names are owned */
+    tdmi_file_tensor *tensors; /* sorted by offset; names are owned */
 };
 
 static const struct {
@@ -91,7 +91,7 @@ static bool as_size(const json_t *value, uint64_t *out)
     return true;
 }
 
-static tdm_status take_shape(const char *path, const char *name, const json_t *shape, uint32_t element, tdmi_tensor *t)
+static tdm_status take_shape(const char *path, const char *name, const json_t *shape, uint32_t element, tdmi_file_tensor *t)
 {
     if (!json_is_array(shape))
         return refuse(path, name, "it has no shape, or one that is no list");
@@ -116,7 +116,7 @@ static tdm_status take_shape(const char *path, const char *name, const json_t *s
     return TDM_OK;
 }
 
-static tdm_status take_tensor(const char *path, const char *name, const json_t *entry, uint64_t data_bytes, tdmi_tensor *t)
+static tdm_status take_tensor(const char *path, const char *name, const json_t *entry, uint64_t data_bytes, tdmi_file_tensor *t)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     if (type == NULL)
@@ -165,7 +165,7 @@ static tdm_status check_metadata(const char *path, json_t *metadata)
 
 static int by_offset(const void *a, const void *b)
 {
-    const tdmi_tensor *x = a, *y = b;
+    const tdmi_file_tensor *x = a, *y = b;
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
     return (x->nbytes > y->nbytes) - (x->nbytes < y->nbytes);
@@ -176,7 +176,7 @@ static tdm_status check_cover(const tdmi_safetensors *f, uint64_t data_bytes)
 {
     uint64_t covered = 0;
     for (size_t i = 0; i < f->count; i++) {
-        const tdmi_tensor *t = &f->tensors[i];
+        const tdmi_file_tensor *t = &f->tensors[i];
         const shown n = show(t->name, strlen(t->name));
         if (t->offset < covered)
             return tdmi_fail(TDM_ERR_BAD_FILE, "%s: tensor \"%s\": its data begin at %llu, inside those of \"%s\"", f->path, n.text,
@@ -299,12 +299,12 @@ size_t tdmi_safetensors_count(const tdmi_safetensors *f)
     return f->count;
 }
 
-const tdmi_tensor *tdmi_safetensors_at(const tdmi_safetensors *f, size_t i)
+const tdmi_file_tensor *tdmi_safetensors_at(const tdmi_safetensors *f, size_t i)
 {
     return &f->tensors[i];
 }
 
-const tdmi_tensor *tdmi_safetensors_find(const tdmi_safetensors *f, const char *name)
+const tdmi_file_tensor *tdmi_safetensors_find(const tdmi_safetensors *f, const char *name)
 {
     for (size_t i = 0; i < f->count; i++)
         if (strcmp(f->tensors[i].name, name) == 0)
@@ -312,7 +312,7 @@ const tdmi_tensor *tdmi_safetensors_find(const tdmi_safetensors *f, const char *
     return NULL;
 }
 
-static tdm_status check_range(const char *path, const tdmi_tensor *t, uint64_t first, size_t count)
+static tdm_status check_range(const char *path, const tdmi_file_tensor *t, uint64_t first, size_t count)
 {
     if (first > t->count || count > t->count - first)
         return tdmi_fail(TDM_ERR_INVALID, "%s: tensor \"%s\" has %llu elements; %llu to %llu were asked for", path, t->name,
@@ -320,7 +320,7 @@ static tdm_status check_range(const char *path, const tdmi_tensor *t, uint64_t f
     return TDM_OK;
 }
 
-tdm_status tdmi_safetensors_read(const tdmi_safetensors *f, const tdmi_tensor *t, uint64_t first, size_t count, float *out)
+tdm_status tdmi_safetensors_read(const tdmi_safetensors *f, const tdmi_file_tensor *t, uint64_t first, size_t count, float *out)
 {
     tdm_status st = check_range(f->path, t, first, count);
     if (st != TDM_OK)
@@ -343,7 +343,7 @@ tdm_status tdmi_safetensors_read(const tdmi_safetensors *f, const tdmi_tensor *t
     return TDM_OK;
 }
 
-tdm_status tdmi_safetensors_read_transposed(const tdmi_safetensors *f, const tdmi_tensor *t, uint64_t first, size_t count,
+tdm_status tdmi_safetensors_read_transposed(const tdmi_safetensors *f, const tdmi_file_tensor *t, uint64_t first, size_t count,
                                             float *out)
 {
     if (t->ndim != 2)

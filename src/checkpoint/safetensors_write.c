@@ -19,7 +19,7 @@ enum { ALIGNMENT = 64, SCRATCH = 1 << 16 };
 
 struct tdmi_layout {
     size_t count, capacity;
-    tdmi_tensor *tensors; /* names are owned; offset counts from the start of the data */
+    tdmi_file_tensor *tensors; /* names are owned; offset counts from the start of the data */
     uint64_t data_bytes;
 };
 
@@ -51,7 +51,7 @@ tdm_status tdmi_layout_add(tdmi_layout *layout, const char *name, int ndim, cons
     if (ndim < 0 || ndim > TDMI_TENSOR_DIMS_MAX)
         return tdmi_fail(TDM_ERR_INVALID, "tensor \"%s\" has %d dimensions; at most %d are possible", name, ndim,
                          TDMI_TENSOR_DIMS_MAX);
-    tdmi_tensor t = {.type = "F32", .ndim = ndim, .count = 1};
+    tdmi_file_tensor t = {.type = "F32", .ndim = ndim, .count = 1};
     for (int d = 0; d < ndim; d++) {
         if (shape[d] != 0 && t.count > ((uint64_t)1 << 60) / shape[d])
             return tdmi_fail(TDM_ERR_INVALID, "tensor \"%s\" is larger than any file", name);
@@ -72,7 +72,7 @@ tdm_status tdmi_layout_add(tdmi_layout *layout, const char *name, int ndim, cons
     json_decref(text);
     if (layout->count == layout->capacity) {
         size_t capacity = layout->capacity != 0 ? 2 * layout->capacity : 64;
-        tdmi_tensor *more = tdmi_realloc(layout->tensors, capacity * sizeof *more, "layout tensors");
+        tdmi_file_tensor *more = tdmi_realloc(layout->tensors, capacity * sizeof *more, "layout tensors");
         if (more == NULL)
             return TDM_ERR_NO_MEMORY;
         layout->tensors = more;
@@ -92,13 +92,13 @@ size_t tdmi_layout_count(const tdmi_layout *layout)
     return layout->count;
 }
 
-const tdmi_tensor *tdmi_layout_at(const tdmi_layout *layout, size_t i)
+const tdmi_file_tensor *tdmi_layout_at(const tdmi_layout *layout, size_t i)
 {
     return &layout->tensors[i];
 }
 
 /* One tensor's entry; NULL without memory. */
-static json_t *entry_of(const tdmi_tensor *t)
+static json_t *entry_of(const tdmi_file_tensor *t)
 {
     json_t *shape = json_array();
     for (int d = 0; shape != NULL && d < t->ndim; d++)
@@ -198,11 +198,11 @@ tdm_status tdmi_safetensors_join(const char *path, const tdmi_layout *layout, td
     return open_writer(path, layout, false, out);
 }
 
-static tdm_status find_range(const tdmi_safetensors_writer *w, size_t index, uint64_t first, size_t count, const tdmi_tensor **out)
+static tdm_status find_range(const tdmi_safetensors_writer *w, size_t index, uint64_t first, size_t count, const tdmi_file_tensor **out)
 {
     if (index >= w->layout->count)
         return tdmi_fail(TDM_ERR_INVALID, "%s: tensor number %zu does not exist; there are %zu", w->path, index, w->layout->count);
-    const tdmi_tensor *t = &w->layout->tensors[index];
+    const tdmi_file_tensor *t = &w->layout->tensors[index];
     if (first > t->count || count > t->count - first)
         return tdmi_fail(TDM_ERR_INVALID, "%s: tensor \"%s\" has %llu elements; %llu to %llu were to be written", w->path, t->name,
                          (unsigned long long)t->count, (unsigned long long)first, (unsigned long long)first + count);
@@ -212,7 +212,7 @@ static tdm_status find_range(const tdmi_safetensors_writer *w, size_t index, uin
 
 tdm_status tdmi_safetensors_write(tdmi_safetensors_writer *w, size_t index, uint64_t first, size_t count, const float *data)
 {
-    const tdmi_tensor *t = NULL;
+    const tdmi_file_tensor *t = NULL;
     tdm_status st = find_range(w, index, first, count, &t);
     if (st != TDM_OK)
         return st;
@@ -222,7 +222,7 @@ tdm_status tdmi_safetensors_write(tdmi_safetensors_writer *w, size_t index, uint
 tdm_status tdmi_safetensors_write_transposed(tdmi_safetensors_writer *w, size_t index, uint64_t first, size_t count,
                                              const float *data)
 {
-    const tdmi_tensor *t = NULL;
+    const tdmi_file_tensor *t = NULL;
     tdm_status st = find_range(w, index, first, count, &t);
     if (st != TDM_OK)
         return st;

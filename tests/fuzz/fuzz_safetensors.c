@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX = 4096 };
 
-static void read_tensor(const tdmi_safetensors *file, const tdmi_tensor *tensor, size_t size)
+static void read_tensor(const tdmi_safetensors *file, const tdmi_file_tensor *tensor, size_t size)
 {
     static float out[MAX];
     if (tensor->offset > size || tensor->nbytes > size - tensor->offset || tensor->count > tensor->nbytes)

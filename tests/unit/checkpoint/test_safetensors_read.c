@@ -59,7 +59,7 @@ static void tensors_are_found_with_shape_and_values(void **state)
     tdmi_safetensors *file;
     assert_int_equal(tdmi_safetensors_open(files_write("good.safetensors", bytes, 8 + n + 25), &file), TDM_OK);
     assert_int_equal(tdmi_safetensors_count(file), 5);
-    const tdmi_tensor *t = tdmi_safetensors_find(file, "a");
+    const tdmi_file_tensor *t = tdmi_safetensors_find(file, "a");
     assert_ptr_equal(t, tdmi_safetensors_at(file, 0));
     assert_true(t->ndim == 2 && t->shape[0] == 2 && t->shape[1] == 2 && t->count == 4);
     float out[4], swapped[4];

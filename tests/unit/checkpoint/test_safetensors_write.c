@@ -47,7 +47,7 @@ static void ranks_write_slices_of_one_file_in_any_order(void **state)
     tdmi_safetensors *file;
     assert_int_equal(tdmi_safetensors_open(path, &file), TDM_OK);
     assert_int_equal(tdmi_safetensors_count(file), 3);
-    const tdmi_tensor *t = tdmi_safetensors_find(file, "h.0.weight");
+    const tdmi_file_tensor *t = tdmi_safetensors_find(file, "h.0.weight");
     assert_int_equal(t->offset % 64, 0);
     float raw[ROWS * COLUMNS], back[ROWS * COLUMNS];
     assert_int_equal(tdmi_safetensors_read(file, t, 0, ROWS * COLUMNS, raw), TDM_OK);
