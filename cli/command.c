@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 const cli_command *const cli_commands[] = {
+    &cli_bench,
     &cli_run,
 };
 const size_t cli_command_count = sizeof cli_commands / sizeof *cli_commands;

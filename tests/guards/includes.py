@@ -30,7 +30,7 @@ SEES = {
     "exec": "core trace graph passes kernels ddp group optim",
     "models": "core graph optim data exec",
     "train": "core trace models data checkpoint exec optim measure",
-    "cli": "",
+    "cli": "measure",
 }
 # These may include no public header but the ones that say what a status and a dtype are.
 NO_GROUPS = {"graph", "passes", "kernels", "optim", "data", "checkpoint", "measure", "core", "trace"}

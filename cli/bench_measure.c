@@ -1,0 +1,363 @@
+/* bench_measure.c - a collective on this rank: buffers, timing, checking.
+ *
+ * Two groups: `world` for what the ranks tell each other, always by the default algorithms; `group`, made from it, for what is
+ * measured, by the algorithm under test. A group keeps its choices, so another algorithm gets another group. */
+#include "bench.h"
+
+#include "measure/measure.h"
+#include "measure/pattern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SAMPLE_NS 20000.0 /* short calls are timed in samples of about this length */
+#define POISON 0x5a
+
+const char *const bench_op_names[BENCH_OP_COUNT] = {"allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
+
+struct bench {
+    const bench_plan *plan;
+    tdm_group *world, *group;
+    int rank, ranks;
+    unsigned char *block[2]; /* each as large as the larger buffer of the largest call */
+    double *samples;
+    int64_t *numbers; /* for world */
+    /* the call under test */
+    unsigned char *in, *out;
+    size_t count;
+};
+
+/* ---- sizes and rates ---- */
+
+static size_t parts(bench_op op, int ranks)
+{
+    return op == BENCH_REDUCE_SCATTER || op == BENCH_ALL_GATHER ? (size_t)ranks : 1;
+}
+
+size_t bench_count(const bench_plan *plan, int ranks, size_t nbytes)
+{
+    if (plan->op == BENCH_BARRIER)
+        return 0;
+    size_t count = nbytes / tdm_dtype_size(plan->dtype) / parts(plan->op, ranks);
+    return count > 0 ? count : 1;
+}
+
+size_t bench_bytes(const bench_plan *plan, int ranks, size_t count)
+{
+    return count * tdm_dtype_size(plan->dtype) * parts(plan->op, ranks);
+}
+
+void bench_bandwidths(bench_line *line)
+{
+    const double n = line->ranks, others = (n - 1) / n;
+    const double factors[BENCH_OP_COUNT] = {2 * others, others, others, n > 1 ? 1 : 0, 0};
+    line->algbw_gbps = line->time_us > 0 ? (double)line->bytes / line->time_us * 1e-3 : 0;
+    line->busbw_gbps = line->algbw_gbps * factors[line->plan->op];
+}
+
+/* ---- the group and its buffers ---- */
+
+static tdm_status no_memory(int rank, size_t nbytes)
+{
+    fprintf(stderr, "tandem bench: rank %d has no memory for buffers of %zu bytes; lower -e\n", rank, nbytes);
+    return TDM_ERR_NO_MEMORY;
+}
+
+static tdm_status allocate(bench *b)
+{
+    const size_t nbytes = bench_bytes(b->plan, b->ranks, bench_count(b->plan, b->ranks, b->plan->max_bytes)) + 64;
+    for (int i = 0; i < 2 && b->plan->op != BENCH_BARRIER; i++) {
+        void *block = NULL;
+        if (!b->plan->malloc_memory) {
+            tdm_status st = tdm_alloc(b->world, nbytes, &block);
+            if (st != TDM_OK)
+                return st;
+        } else if (posix_memalign(&block, 4096, nbytes) != 0) {
+            return no_memory(b->rank, nbytes);
+        }
+        memset(block, 0, nbytes);
+        b->block[i] = block;
+    }
+    b->samples = calloc((size_t)b->plan->iterations + 1, sizeof *b->samples);
+    b->numbers = calloc((size_t)b->plan->iterations + 2 * (size_t)b->ranks + 1, sizeof *b->numbers);
+    return b->samples != NULL && b->numbers != NULL ? TDM_OK : no_memory(b->rank, nbytes);
+}
+
+tdm_status bench_open(const bench_plan *plan, bench **out)
+{
+    bench *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return TDM_ERR_NO_MEMORY;
+    b->plan = plan;
+    tdm_status st = tdm_group_create(NULL, &b->world);
+    if (st == TDM_OK) {
+        b->rank = tdm_group_rank(b->world);
+        b->ranks = tdm_group_size(b->world);
+        st = allocate(b);
+    }
+    if (st != TDM_OK) {
+        bench_close(b);
+        return st;
+    }
+    *out = b;
+    return TDM_OK;
+}
+
+void bench_close(bench *b)
+{
+    if (b == NULL)
+        return;
+    tdm_group_destroy(b->group);
+    for (int i = 0; i < 2; i++)
+        if (b->plan->malloc_memory)
+            free(b->block[i]);
+        else if (b->world != NULL)
+            tdm_free(b->world, b->block[i]);
+    tdm_group_destroy(b->world);
+    free(b->samples);
+    free(b->numbers);
+    free(b);
+}
+
+tdm_status bench_part(bench *b)
+{
+    setenv("TANDEM_ALGO", "auto", 1);
+    return tdm_barrier(b->world, NULL);
+}
+
+int bench_rank(const bench *b)
+{
+    return b->rank;
+}
+
+int bench_ranks(const bench *b)
+{
+    return b->ranks;
+}
+
+const char *bench_transport(const bench *b)
+{
+    const int local = tdm_group_local_size(b->world);
+    return b->ranks == 1 ? "self" : local == b->ranks ? "shm" : local == 1 ? "tcp" : "shm+tcp";
+}
+
+tdm_status bench_choose(bench *b, const char *algorithm)
+{
+    tdm_group_destroy(b->group);
+    b->group = NULL;
+    setenv("TANDEM_ALGO", "auto", 1); /* making a group talks too */
+    int *all = calloc((size_t)b->ranks, sizeof *all);
+    if (all == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (int r = 0; r < b->ranks; r++)
+        all[r] = r;
+    tdm_status st = tdm_group_create_sub(b->world, all, b->ranks, &b->group);
+    free(all);
+    setenv("TANDEM_ALGO", algorithm, 1);
+    return st;
+}
+
+/* Sums numbers[0..count-1] over the ranks, by the default algorithm whatever is under test. */
+static tdm_status sum_numbers(bench *b, size_t count)
+{
+    char *algorithm = strdup(getenv("TANDEM_ALGO"));
+    if (algorithm == NULL)
+        return TDM_ERR_NO_MEMORY;
+    setenv("TANDEM_ALGO", "auto", 1);
+    tdm_status st = tdm_allreduce(b->world, b->numbers, b->numbers, count, TDM_I64, TDM_SUM, NULL);
+    setenv("TANDEM_ALGO", algorithm, 1);
+    free(algorithm);
+    return st;
+}
+
+/* ---- one call ---- */
+
+static void place(bench *b, size_t count, bool in_place)
+{
+    const size_t part = (size_t)b->rank * count * tdm_dtype_size(b->plan->dtype);
+    b->count = count;
+    b->in = b->block[0];
+    b->out = in_place || b->plan->op == BENCH_BROADCAST ? b->block[0] : b->block[1];
+    if (in_place && b->plan->op == BENCH_REDUCE_SCATTER)
+        b->out += part;
+    if (in_place && b->plan->op == BENCH_ALL_GATHER)
+        b->in += part;
+}
+
+static tdm_status start(bench *b, tdm_work **work)
+{
+    const bench_plan *p = b->plan;
+    switch (p->op) {
+    case BENCH_ALLREDUCE: return tdm_allreduce(b->group, b->in, b->out, b->count, p->dtype, p->redop, work);
+    case BENCH_REDUCE_SCATTER: return tdm_reduce_scatter(b->group, b->in, b->out, b->count, p->dtype, p->redop, work);
+    case BENCH_ALL_GATHER: return tdm_all_gather(b->group, b->in, b->out, b->count, p->dtype, work);
+    case BENCH_BROADCAST: return tdm_broadcast(b->group, b->in, b->count, p->dtype, 0, work);
+    default: return tdm_barrier(b->group, work);
+    }
+}
+
+static tdm_status call(void *arg)
+{
+    return start(arg, NULL);
+}
+
+static void fill(bench *b)
+{
+    const bench_plan *p = b->plan;
+    const size_t size = tdm_dtype_size(p->dtype);
+    if (p->op == BENCH_BARRIER)
+        return;
+    memset(b->out, POISON, b->count * size * (p->op == BENCH_ALL_GATHER ? (size_t)b->ranks : 1));
+    if (p->op != BENCH_BROADCAST || b->rank == 0)
+        tdmi_pattern_fill(p->dtype, p->redop, b->rank, 0, b->in,
+                          b->count * (p->op == BENCH_REDUCE_SCATTER ? (size_t)b->ranks : 1));
+}
+
+static size_t count_wrong(const bench *b)
+{
+    const bench_plan *p = b->plan;
+    size_t wrong = 0;
+    switch (p->op) {
+    case BENCH_ALLREDUCE: return tdmi_pattern_wrong_result(p->dtype, p->redop, b->ranks, 0, b->out, b->count);
+    case BENCH_REDUCE_SCATTER:
+        return tdmi_pattern_wrong_result(p->dtype, p->redop, b->ranks, (size_t)b->rank * b->count, b->out, b->count);
+    case BENCH_ALL_GATHER:
+        for (int r = 0; r < b->ranks; r++)
+            wrong += tdmi_pattern_wrong_copy(p->dtype, p->redop, r, 0, b->out + (size_t)r * b->count * tdm_dtype_size(p->dtype),
+                                             b->count);
+        return wrong;
+    case BENCH_BROADCAST: return tdmi_pattern_wrong_copy(p->dtype, p->redop, 0, 0, b->in, b->count);
+    default: return 0;
+    }
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A barrier has no result but time: nobody may leave before the last one has come. Ranks of one host share a clock. */
+static tdm_status check_barrier(bench *b, uint64_t *wrong)
+{
+    const size_t n = (size_t)b->ranks;
+    memset(b->numbers, 0, 2 * n * sizeof *b->numbers);
+    b->numbers[b->rank] = now_ns();
+    tdm_status st = call(b);
+    b->numbers[n + (size_t)b->rank] = now_ns();
+    if (st == TDM_OK)
+        st = sum_numbers(b, 2 * n);
+    *wrong = 0;
+    for (size_t left = 0; left < n && tdm_group_local_size(b->world) == b->ranks; left++)
+        for (size_t came = 0; came < n; came++)
+            if (b->numbers[n + left] < b->numbers[came]) {
+                ++*wrong;
+                break;
+            }
+    return st;
+}
+
+/* Fresh data, one call, every element of every rank compared. */
+static tdm_status check(bench *b, uint64_t *wrong)
+{
+    if (b->plan->op == BENCH_BARRIER)
+        return check_barrier(b, wrong);
+    fill(b);
+    tdm_status st = call(b);
+    if (st != TDM_OK)
+        return st;
+    b->numbers[0] = (int64_t)count_wrong(b);
+    st = sum_numbers(b, 1);
+    *wrong = (uint64_t)b->numbers[0];
+    return st;
+}
+
+/* ---- measuring ---- */
+
+/* Starts the call, and keeps the handle until it is over, for it knows what was chosen. */
+static tdm_status run_to_end(bench *b, tdm_work **work)
+{
+    tdm_status st = start(b, work);
+    for (bool done = false; st == TDM_OK && !done;)
+        st = tdm_work_test(*work, &done);
+    return st;
+}
+
+/* Calls of one sample, equal on all ranks: what rank 0 finds. */
+static tdm_status calls_of_a_sample(bench *b, int *calls)
+{
+    tdm_status st = call(b);
+    int64_t begin = now_ns();
+    if (st == TDM_OK)
+        st = call(b);
+    double ns = (double)(now_ns() - begin);
+    b->numbers[0] = b->rank == 0 && ns < SAMPLE_NS ? (int64_t)(SAMPLE_NS / (ns > 100 ? ns : 100)) : 0;
+    if (st == TDM_OK)
+        st = sum_numbers(b, 1);
+    *calls = b->numbers[0] > 1 ? (int)b->numbers[0] : 1;
+    return st;
+}
+
+static tdm_status measure(bench *b, bench_line *line)
+{
+    const size_t iterations = (size_t)b->plan->iterations;
+    int calls;
+    tdm_status st = calls_of_a_sample(b, &calls);
+    if (st == TDM_OK)
+        st = tdmi_measure(call, b, b->plan->warm_ups, b->plan->iterations, calls, b->samples);
+    if (st != TDM_OK)
+        return st;
+    for (size_t i = 0; i < iterations; i++)
+        b->numbers[i] = (int64_t)(b->samples[i] * 16); /* sixteenths of a nanosecond */
+    st = sum_numbers(b, iterations);
+    for (size_t i = 0; i < iterations; i++)
+        b->samples[i] = (double)b->numbers[i] / 16 / b->ranks;
+    tdmi_summary s = tdmi_summarise(b->samples, iterations);
+    line->time_us = s.median * 1e-3;
+    line->time_us_p10 = s.p10 * 1e-3;
+    line->time_us_p90 = s.p90 * 1e-3;
+    return st;
+}
+
+tdm_status bench_measure(bench *b, size_t count, bool in_place, bench_line *out)
+{
+    bench_line line = {.plan = b->plan, .ranks = b->ranks, .transport = bench_transport(b), .count = count,
+                       .bytes = bench_bytes(b->plan, b->ranks, count), .in_place = in_place};
+    tdm_work *work;
+    uint64_t before = 0, after = 0;
+    place(b, count, in_place);
+    tdm_status st = run_to_end(b, &work);
+    if (st != TDM_OK)
+        return st;
+    line.algorithm = tdm_work_algorithm(work);
+    st = tdm_work_wait(work);
+    if (st == TDM_OK)
+        st = check(b, &before);
+    if (st == TDM_OK)
+        st = measure(b, &line);
+    if (st == TDM_OK)
+        st = check(b, &after);
+    line.wrong = before > after ? before : after;
+    bench_bandwidths(&line);
+    if (st == TDM_OK)
+        *out = line;
+    return st;
+}
+
+tdm_status bench_explain(bench *b, size_t count, char **text)
+{
+    tdm_work *work;
+    place(b, count, false);
+    tdm_status st = run_to_end(b, &work);
+    if (st != TDM_OK)
+        return st;
+    const size_t length = tdm_work_explain(work, NULL, 0);
+    *text = malloc(length + 1);
+    if (*text != NULL)
+        tdm_work_explain(work, *text, length + 1);
+    st = tdm_work_wait(work);
+    return *text != NULL ? st : TDM_ERR_NO_MEMORY;
+}

@@ -1,0 +1,95 @@
+/* bench_print.c - results for people (the table of nccl-tests), for programs (JSON lines) and for spreadsheets (CSV). */
+#include "bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *redop_name(const bench_plan *plan)
+{
+    return bench_reduces(plan->op) ? tdm_op_name(plan->redop) : "none";
+}
+
+void bench_print_head(bench_format format, const bench_plan *plan, int ranks, const char *transport)
+{
+    if (format == BENCH_CSV)
+        printf("op,bytes,count,dtype,redop,ranks,engine,transport,algo,memory,in_place,time_us,time_us_p10,time_us_p90,algbw_gbps,"
+               "busbw_gbps,wrong\n");
+    if (format != BENCH_TABLE)
+        return;
+    printf("# tandem %s  %s over %d ranks, %s, %s memory; %d samples after %d warm-ups, medians; 1 GB = 1e9 bytes\n", tdm_version(),
+           bench_op_names[plan->op], ranks, transport, plan->malloc_memory ? "malloc" : "tandem", plan->iterations, plan->warm_ups);
+    printf("#\n#%62s%38s\n", "out-of-place", "in-place");
+    printf("#%12s%14s%10s%8s%8s%9s%8s%8s%7s%9s%8s%8s%7s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw",
+           "#wrong", "time", "algbw", "busbw", "#wrong");
+    printf("#%12s%14s%10s%8s%8s%9s%8s%8s%7s%9s%8s%8s%7s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)",
+           "(GB/s)", "(GB/s)", "");
+}
+
+static void print_cells(const bench_line *line)
+{
+    if (line == NULL)
+        printf("%9s%8s%8s%7s", "N/A", "N/A", "N/A", "N/A");
+    else
+        printf("%9.*f%8.2f%8.2f%7llu", line->time_us < 1000 ? 2 : line->time_us < 1e6 ? 1 : 0, line->time_us, line->algbw_gbps,
+               line->busbw_gbps, (unsigned long long)line->wrong);
+}
+
+static void print_row(const bench_line *lines, size_t count)
+{
+    const bench_plan *plan = lines->plan;
+    const bench_line *places[2] = {NULL, NULL};
+    static const char *algorithm = ""; /* of the rows above; a column of its own would not be nccl-tests' table */
+    if (strcmp(algorithm, lines->algorithm) != 0)
+        printf("# algorithm: %s\n", lines->algorithm);
+    algorithm = lines->algorithm;
+    for (size_t i = 0; i < count; i++)
+        places[lines[i].in_place] = &lines[i];
+    printf("%13zu%14zu%10s%8s%8d", lines->bytes, lines->count, tdm_dtype_name(plan->dtype), redop_name(plan), bench_root(plan->op));
+    print_cells(places[0]);
+    print_cells(places[1]);
+    printf("\n");
+}
+
+static void print_json(const bench_line *line)
+{
+    const bench_plan *plan = line->plan;
+    printf("{\"op\":\"%s\",\"bytes\":%zu,\"count\":%zu,\"dtype\":\"%s\",", bench_op_names[plan->op], line->bytes, line->count,
+           tdm_dtype_name(plan->dtype));
+    if (bench_reduces(plan->op))
+        printf("\"redop\":\"%s\",", tdm_op_name(plan->redop));
+    else
+        printf("\"redop\":null,");
+    printf("\"ranks\":%d,\"engine\":\"native\",\"transport\":\"%s\",\"algo\":\"%s\",\"memory\":\"%s\",\"in_place\":%s,", line->ranks,
+           line->transport, line->algorithm, plan->malloc_memory ? "malloc" : "tandem", line->in_place ? "true" : "false");
+    printf("\"time_us\":%.3f,\"time_us_p10\":%.3f,\"time_us_p90\":%.3f,\"algbw_gbps\":%.6g,\"busbw_gbps\":%.6g,\"wrong\":%llu}\n",
+           line->time_us, line->time_us_p10, line->time_us_p90, line->algbw_gbps, line->busbw_gbps, (unsigned long long)line->wrong);
+}
+
+static void print_csv(const bench_line *line)
+{
+    const bench_plan *plan = line->plan;
+    printf("%s,%zu,%zu,%s,%s,%d,native,%s,%s,%s,%s,%.3f,%.3f,%.3f,%.6g,%.6g,%llu\n", bench_op_names[plan->op], line->bytes,
+           line->count, tdm_dtype_name(plan->dtype), bench_reduces(plan->op) ? tdm_op_name(plan->redop) : "", line->ranks,
+           line->transport, line->algorithm, plan->malloc_memory ? "malloc" : "tandem", line->in_place ? "true" : "false",
+           line->time_us, line->time_us_p10, line->time_us_p90, line->algbw_gbps, line->busbw_gbps, (unsigned long long)line->wrong);
+}
+
+void bench_print_lines(bench_format format, const bench_line *lines, size_t count)
+{
+    if (format == BENCH_TABLE)
+        print_row(lines, count);
+    for (size_t i = 0; i < count && format != BENCH_TABLE; i++)
+        if (format == BENCH_JSON)
+            print_json(&lines[i]);
+        else
+            print_csv(&lines[i]);
+    fflush(stdout);
+}
+
+void bench_print_foot(bench_format format, uint64_t wrong, double sum_of_busbw, size_t lines)
+{
+    if (format != BENCH_TABLE)
+        return;
+    printf("# Wrong elements        : %llu %s\n", (unsigned long long)wrong, wrong == 0 ? "OK" : "FAILED");
+    printf("# Average bus bandwidth : %.4g GB/s\n", lines > 0 ? sum_of_busbw / (double)lines : 0.0);
+}

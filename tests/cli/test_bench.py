@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""test_bench.py TANDEM - what `tandem bench` prints, and how it ends."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+TANDEM = sys.argv.pop(1)
+FIELDS = ["op", "bytes", "count", "dtype", "redop", "ranks", "engine", "transport", "algo", "memory", "in_place", "time_us",
+          "time_us_p10", "time_us_p90", "algbw_gbps", "busbw_gbps", "wrong"]
+FEW = ["-w", "1", "-i", "3"]
+
+
+def bench(*arguments, **variables):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TANDEM_") and k not in ("RANK", "WORLD_SIZE")}
+    return subprocess.run([TANDEM, "bench", *arguments], capture_output=True, text=True, timeout=60,
+                          env={**environment, **variables})
+
+
+def no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def lines(*arguments, **variables):
+    done = bench(*arguments, "--json", *FEW, **variables)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line, parse_constant=no_constant) for line in done.stdout.splitlines()]
+
+
+class Bench(unittest.TestCase):
+    def test_bus_bandwidth_of_four_ranks(self):
+        for op, factor in [("allreduce", 1.5), ("reduce_scatter", 0.75), ("all_gather", 0.75), ("broadcast", 1)]:
+            found = lines(op, "-n", "4", "-b", "64K", "-e", "64K")
+            self.assertEqual([line["in_place"] for line in found], [True] if op == "broadcast" else [False, True])
+            for line in found:
+                self.assertAlmostEqual(line["busbw_gbps"] / line["algbw_gbps"], factor, places=4)
+                self.assertAlmostEqual(line["algbw_gbps"], 65536 / line["time_us"] * 1e-3, places=2)
+                self.assertEqual((line["bytes"], line["ranks"], line["wrong"]), (65536, 4, 0))
+                self.assertEqual(line["count"], 4096 if factor == 0.75 else 16384)
+                self.assertLessEqual(line["time_us_p10"], line["time_us"])
+                self.assertLessEqual(line["time_us"], line["time_us_p90"])
+
+    def test_json_has_these_fields_even_with_debug_logs(self):
+        for line in lines("allreduce", "-n", "2", "-b", "8", "-e", "1K", "-d", "int8", "-o", "max", TANDEM_LOG="debug"):
+            self.assertEqual(list(line), FIELDS)
+            self.assertEqual((line["dtype"], line["redop"], line["engine"], line["transport"]), ("int8", "max", "native", "shm"))
+            self.assertEqual((line["memory"], line["algo"]), ("tandem", "direct"))
+        self.assertIsNone(lines("broadcast", "-n", "2", "-b", "8", "-e", "8")[0]["redop"])
+
+    def test_one_rank_has_no_bus(self):
+        for op in ("allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier"):
+            for line in lines(op, "-n", "1", "-b", "1K", "-e", "1K", "-o", "avg"):
+                self.assertEqual((line["busbw_gbps"], line["wrong"], line["transport"]), (0, 0, "self"))
+
+    def test_every_type_and_operation_is_right(self):
+        for dtype in ("float32", "float64", "bfloat16", "float16", "int32", "int64", "int8", "uint8"):
+            for redop in ("sum", "avg", "min", "max", "prod"):
+                for line in lines("allreduce", "-n", "3", "-b", "3001", "-e", "3001", "-d", dtype, "-o", redop):
+                    self.assertEqual(line["wrong"], 0)
+
+    def test_memory_and_sizes(self):
+        found = lines("allreduce", "-n", "2", "-b", "16", "-e", "1M", "-f", "256", "--memory", "malloc")
+        self.assertEqual([line["bytes"] for line in found], [16, 16, 4096, 4096, 1048576, 1048576])
+        self.assertEqual({line["memory"] for line in found}, {"malloc"})
+        self.assertEqual({line["algo"] for line in found}, {"direct_staged"})
+
+    def test_table_has_the_columns_of_nccl_tests(self):
+        done = bench("allreduce", "-n", "2", "-b", "8", "-e", "512", "-f", "8", *FEW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+        self.assertEqual([row[0] for row in rows], ["8", "64", "512"])
+        for row in rows:
+            self.assertEqual(len(row), 13)
+            self.assertEqual(row[1:5], [str(int(row[0]) // 4), "float32", "sum", "-1"])
+            self.assertEqual((row[8], row[12]), ("0", "0"))
+        self.assertIn("# algorithm: direct\n", done.stdout)
+
+    def test_csv_has_one_head_and_the_same_fields(self):
+        done = bench("all_gather", "-n", "2", "-b", "8", "-e", "64", "-f", "8", "--csv", *FEW)
+        self.assertEqual(done.stdout.splitlines()[0].split(","), FIELDS)
+        self.assertEqual({len(line.split(",")) for line in done.stdout.splitlines()}, {len(FIELDS)})
+
+    def test_all_algorithms(self):
+        found = lines("allreduce", "-n", "3", "-b", "4K", "-e", "4K", "--algo", "all", "--transport", "shm")
+        self.assertTrue({"direct", "direct_staged"} <= {line["algo"] for line in found})
+        self.assertEqual({line["wrong"] for line in found}, {0})
+
+    def test_explain_shows_steps_and_measures_nothing(self):
+        done = bench("allreduce", "-n", "2", "-b", "64", "-e", "64", "--explain")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("allreduce of 16 float32, sum, rank 0 of 2: direct\n     0  publish\n"), done.stdout)
+
+    def test_what_cannot_be_is_said_once_and_exits_with_2(self):
+        for arguments, text in [
+                (["allreduce", "--algo", "tree"], 'tandem bench: TANDEM_ALGO: "tree" is no algorithm; there are direct,'),
+                (["allreduce", "-n", "3", "--algo", "ring", "--transport", "shm"], "algorithm ring needs links"),
+                (["allreduces"], "there are allreduce, reduce_scatter, all_gather, broadcast and barrier, not allreduces"),
+                ([], "no operation"),
+                (["allreduce", "-d", "float31"], "not float31"),
+                (["allreduce", "-b", "2M", "-e", "1M"], "no size to measure"),
+                (["allreduce", "--csv", "--json"], "choose one"),
+                (["allreduce", "--engine", "mpi"], "unknown option --engine"),
+                (["allreduce", "-n", "-1"], "-n -1")]:
+            done = bench(*arguments)
+            self.assertEqual(done.returncode, 2, (arguments, done.stderr))
+            self.assertEqual(done.stderr.count(text), 1, done.stderr)
+            self.assertEqual([line for line in done.stdout.splitlines() if not line.startswith("#")], [])
+
+    def test_it_joins_the_ranks_of_tandem_run(self):
+        arguments = [TANDEM, "run", "-n", "2", "-q", "--", TANDEM, "bench", "barrier", "--json", *FEW]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = [json.loads(line.removeprefix("[0] ")) for line in done.stdout.splitlines()]
+        self.assertEqual([line["ranks"] for line in found], [2])
+        wrong = subprocess.run(arguments + ["-n", "3"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("-n 3, but this job has 2 ranks", wrong.stderr)
+
+
+unittest.main(verbosity=0)
