@@ -1,0 +1,289 @@
+/* bind.c - gives every tensor its memory and every node its kernel: all that allocates or decides happens here. */
+#include "exec/internal.h"
+
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Zeroed memory in huge pages where the kernel grants them; it is touched here, so lack of it shows now. */
+static void *page_memory(size_t nbytes, const char *label)
+{
+    size_t rounded = (nbytes + 4095) & ~(size_t)4095;
+    char *memory = tdmi_aligned_alloc(rounded >= HUGE_PAGE ? HUGE_PAGE : 4096, rounded + 64, label);
+    if (memory == NULL)
+        return NULL;
+    if (rounded >= HUGE_PAGE)
+        (void)madvise(memory, rounded & ~(HUGE_PAGE - 1), MADV_HUGEPAGE); /* a wish: without it all works, slower */
+    memset(memory, 0, rounded);
+    return memory;
+}
+
+static tdm_status find_parameters_elsewhere(tdmi_exec *exec)
+{
+    const tdmi_graph *g = exec->graph, *other = exec->options.parameters_of->graph;
+    for (tdmi_id t = 0; t < g->tensor_count; t++) {
+        if (g->tensor[t].role != TDMI_ROLE_PARAMETER)
+            continue;
+        for (tdmi_id o = 0; o < other->tensor_count && exec->memory[t] == NULL; o++)
+            if (other->tensor[o].role == TDMI_ROLE_PARAMETER && strcmp(other->tensor[o].name, g->tensor[t].name) == 0 &&
+                tdmi_shape_count(&other->tensor[o].shape) == tdmi_shape_count(&g->tensor[t].shape))
+                exec->memory[t] = exec->options.parameters_of->memory[o];
+        if (exec->memory[t] == NULL)
+            return tdmi_fail(TDM_ERR_INTERNAL, "graph %s: parameter %s is not in graph %s", g->name, g->tensor[t].name,
+                             other->name);
+    }
+    return TDM_OK;
+}
+
+/* Parameters without buckets: one after the other, 64-byte aligned. */
+static tdm_status bind_plain_parameters(tdmi_exec *exec)
+{
+    const tdmi_graph *g = exec->graph;
+    size_t total = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) {
+            exec->parameters = page_memory(total * sizeof(float), "parameters");
+            if (exec->parameters == NULL)
+                return TDM_ERR_NO_MEMORY;
+            total = 0;
+        }
+        for (tdmi_id t = 0; t < g->tensor_count; t++)
+            if (g->tensor[t].role == TDMI_ROLE_PARAMETER) {
+                if (pass == 1)
+                    exec->memory[t] = exec->parameters + total;
+                total += (tdmi_shape_count(&g->tensor[t].shape) + 15) & ~(size_t)15;
+            }
+    }
+    return TDM_OK;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    size_t x = ((const exec_segment *)a)->first, y = ((const exec_segment *)b)->first;
+    return (x > y) - (x < y);
+}
+
+static tdm_status bind_buckets(tdmi_exec *exec)
+{
+    const tdmi_graph *g = exec->graph;
+    const tdmi_exec_options *o = &exec->options;
+    size_t total = 0;
+    exec->bucket = tdmi_calloc((size_t)g->bucket_count, sizeof *exec->bucket, "executor");
+    if (exec->bucket == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (int b = 0; b < g->bucket_count; b++)
+        total += exec->bucket[b].count = g->bucket[b].count;
+
+    void *memory;
+    tdm_status st;
+    exec->shared = o->shard == 1 && exec->size > 1 && tdm_group_local_size(o->group) == exec->size;
+    st = exec->shared ? tdm_alloc_node(o->group, total * sizeof(float), &memory)
+                      : tdm_alloc(o->group, total * sizeof(float), &memory);
+    if (st != TDM_OK)
+        return tdmi_fail_while(st, "placing %zu parameters", total);
+    exec->parameters = memory;
+
+    tdm_reducer_options reduction;
+    tdm_reducer_options_init(&reduction);
+    reduction.scatter = o->shard == 1;
+    st = tdm_reducer_create(o->group, &reduction, &exec->reducer);
+    if (st != TDM_OK)
+        return st;
+    size_t at = 0;
+    for (int b = 0; b < g->bucket_count; b++) {
+        exec_bucket *bucket = &exec->bucket[b];
+        bucket->parameters = exec->parameters + at;
+        at += bucket->count;
+        bucket->segment = tdmi_calloc((size_t)g->bucket[b].parameters, sizeof *bucket->segment, "executor");
+        if (bucket->segment == NULL)
+            return TDM_ERR_NO_MEMORY;
+        for (tdmi_id t = 0; t < g->tensor_count; t++) {
+            const tdmi_tensor *tensor = &g->tensor[t];
+            if (tensor->role != TDMI_ROLE_PARAMETER || tensor->bucket != b)
+                continue;
+            exec->memory[t] = bucket->parameters + tensor->offset;
+            bucket->segment[bucket->segment_count++] = (exec_segment){
+                .parameter = t, .first = tensor->offset, .count = tdmi_shape_count(&tensor->shape), .decay = tensor->decay};
+        }
+        qsort(bucket->segment, (size_t)bucket->segment_count, sizeof *bucket->segment, by_first);
+        for (int s = 0; s < bucket->segment_count; s++) {
+            int id;
+            st = tdmi_reducer_add_planned(exec->reducer, g->tensor[bucket->segment[s].parameter].name,
+                                          bucket->segment[s].count, b, bucket->segment[s].first, bucket->count, &id);
+            if (st != TDM_OK)
+                return st;
+        }
+    }
+    st = tdm_reducer_commit(exec->reducer);
+    if (st != TDM_OK)
+        return st;
+    for (int b = 0; b < g->bucket_count; b++) {
+        exec_bucket *bucket = &exec->bucket[b];
+        tdmi_reducer_slice(exec->reducer, b, &bucket->slice_first, &bucket->slice_count);
+        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer); k++) {
+            bucket->moment[k] = page_memory(bucket->slice_count * sizeof(float), "optimizer state");
+            if (bucket->moment[k] == NULL)
+                return TDM_ERR_NO_MEMORY;
+        }
+    }
+    for (tdmi_id t = 0; t < g->tensor_count; t++)
+        if (g->tensor[t].role == TDMI_ROLE_GRADIENT)
+            exec->memory[t] = (float *)tdmi_reducer_bucket_memory(exec->reducer, g->tensor[t].bucket) + g->tensor[t].offset;
+    return TDM_OK;
+}
+
+static tdm_status bind_activations(tdmi_exec *exec)
+{
+    const tdmi_graph *g = exec->graph;
+    exec->slab = page_memory(g->slab_nbytes, "activations");
+    if (exec->slab == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (tdmi_id t = 0; t < g->tensor_count; t++) {
+        tdmi_id root = tdmi_graph_root(g, t);
+        if (exec->memory[root] == NULL)
+            exec->memory[root] = exec->slab + g->tensor[root].offset;
+        exec->memory[t] = exec->memory[root];
+    }
+    return TDM_OK;
+}
+
+static bool is_compute(tdmi_op op)
+{
+    switch (op) {
+    case TDMI_OP_DRAW_MASK:
+    case TDMI_OP_BUCKET_START:
+    case TDMI_OP_BUCKET_WAIT:
+    case TDMI_OP_VERDICT:
+    case TDMI_OP_UPDATE:
+    case TDMI_OP_PARAMETERS_READY:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)
+{
+    static const tdmi_shape absent = {.ndim = -1};
+    const tdmi_graph *g = exec->graph;
+    to->op = from->op;
+    to->phase = from->phase;
+    to->bucket = from->attr.bucket;
+    size_t name_nbytes = strlen(from->label) + strlen(tdmi_op_text(from->op)) + 2;
+    to->name = tdmi_malloc(name_nbytes, "executor");
+    if (to->name == NULL)
+        return TDM_ERR_NO_MEMORY;
+    snprintf(to->name, name_nbytes, "%s%s%s", from->label, from->label[0] != '\0' ? " " : "", tdmi_op_text(from->op));
+
+    tdmi_kernel_io io = {.op = from->op, .attr = from->attr, .in_count = from->in_count, .out_count = from->out_count};
+    for (int i = 0; i < from->in_count; i++) {
+        io.in[i] = from->in[i] < 0 ? absent : g->tensor[from->in[i]].shape;
+        to->in[i] = from->in[i] < 0 ? NULL : exec->memory[from->in[i]];
+    }
+    for (int i = 0; i < from->out_count; i++) {
+        io.out[i] = from->out[i] < 0 ? absent : g->tensor[from->out[i]].shape;
+        to->out[i] = from->out[i] < 0 ? NULL : exec->memory[from->out[i]];
+    }
+    to->bound.io = io;
+    if (!is_compute(from->op))
+        return TDM_OK;
+    tdm_status st = tdmi_kernel_bind(&io, exec->options.isa, &to->bound);
+    if (st != TDM_OK)
+        return tdmi_fail_while(st, "preparing node %s", to->name);
+    to->has_kernel = true;
+    if (to->bound.workspace_nbytes > *workspace)
+        *workspace = to->bound.workspace_nbytes;
+    return TDM_OK;
+}
+
+static tdm_status bind_nodes(tdmi_exec *exec)
+{
+    const tdmi_graph *g = exec->graph;
+    size_t workspace = 0;
+    exec->node = tdmi_calloc((size_t)g->node_count, sizeof *exec->node, "executor");
+    if (exec->node == NULL)
+        return TDM_ERR_NO_MEMORY;
+    exec->fused = true;
+    for (int n = 0; n < g->node_count; n++) {
+        tdm_status st = bind_node(exec, &g->node[n], &exec->node[n], &workspace);
+        if (st != TDM_OK)
+            return st;
+        if (g->node[n].op == TDMI_OP_UPDATE)
+            exec->fused = false;
+    }
+    exec->workspace = page_memory(workspace, "workspace of kernels");
+    return exec->workspace == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
+}
+
+/* The commit words, and the numbers of the verdict. */
+static tdm_status bind_words(tdmi_exec *exec)
+{
+    tdm_group *group = exec->options.group;
+    void *memory;
+    exec->commit_count = exec->shared ? tdm_group_local_size(group) : 1;
+    exec->commit_own = exec->shared ? tdm_group_local_rank(group) : 0;
+    size_t nbytes = (size_t)exec->commit_count * sizeof *exec->commit;
+    tdm_status st = exec->shared ? tdm_alloc_node(group, nbytes, &memory) : tdm_alloc(group, nbytes, &memory);
+    if (st != TDM_OK)
+        return st;
+    exec->commit = memory;
+    st = tdm_alloc(group, VERDICT_COUNT * sizeof *exec->verdict, &memory);
+    if (st == TDM_OK)
+        exec->verdict = memory;
+    return st;
+}
+
+tdm_status exec_bind(tdmi_exec *exec)
+{
+    const tdmi_graph *g = exec->graph;
+    exec->memory = tdmi_calloc((size_t)g->tensor_count, sizeof *exec->memory, "executor");
+    if (exec->memory == NULL)
+        return TDM_ERR_NO_MEMORY;
+    tdm_status st;
+    if (exec->options.parameters_of != NULL)
+        st = find_parameters_elsewhere(exec);
+    else if (g->bucket_count == 0)
+        st = bind_plain_parameters(exec);
+    else
+        st = bind_buckets(exec);
+    if (st == TDM_OK)
+        st = bind_activations(exec);
+    if (st == TDM_OK)
+        st = bind_nodes(exec);
+    if (st == TDM_OK && g->bucket_count > 0)
+        st = bind_words(exec);
+    return st;
+}
+
+void exec_unbind(tdmi_exec *exec)
+{
+    tdm_group *group = exec->options.group;
+    for (int n = 0; exec->node != NULL && n < exec->graph->node_count; n++) {
+        if (exec->node[n].has_kernel)
+            tdmi_kernel_unbind(&exec->node[n].bound);
+        tdmi_free(exec->node[n].name);
+    }
+    for (int b = 0; exec->bucket != NULL && b < exec->graph->bucket_count; b++) {
+        for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
+            tdmi_free(exec->bucket[b].moment[k]);
+        tdmi_free(exec->bucket[b].segment);
+    }
+    tdm_reducer_destroy(exec->reducer);
+    if (exec->bucket != NULL) {
+        tdm_free(group, exec->parameters);
+        tdm_free(group, (void *)exec->commit);
+        tdm_free(group, exec->verdict);
+    } else {
+        tdmi_free(exec->parameters);
+    }
+    tdmi_free(exec->bucket);
+    tdmi_free(exec->node);
+    tdmi_free(exec->slab);
+    tdmi_free(exec->workspace);
+    tdmi_free(exec->memory);
+}

@@ -1,0 +1,78 @@
+/* internal.h - what the files of exec/ share: the bound step. */
+#ifndef TDMI_EXEC_INTERNAL_H
+#define TDMI_EXEC_INTERNAL_H
+
+#include "ddp/reducer.h"
+#include "exec/exec.h"
+#include "kernels/kernel.h"
+
+/* One node with its pointers; name is "label op" for timelines and messages. */
+typedef struct exec_node {
+    tdmi_op op;
+    tdmi_phase phase;
+    int bucket;
+    bool has_kernel;
+    tdmi_bound_kernel bound;
+    const void *in[TDMI_NODE_IN_MAX];
+    void *out[TDMI_NODE_OUT_MAX];
+    char *name;
+} exec_node;
+
+/* The part of a bucket that one parameter holds. */
+typedef struct exec_segment {
+    tdmi_id parameter;
+    size_t first, count;
+    bool decay;
+} exec_segment;
+
+typedef struct exec_bucket {
+    size_t count;                   /* elements, padded */
+    size_t slice_first, slice_count; /* the part this rank updates */
+    float *parameters;              /* [count] */
+    float *moment[TDMI_MOMENTS_MAX]; /* [slice_count] */
+    exec_segment *segment;          /* sorted by first */
+    int segment_count;
+    tdm_work *gathering;            /* all-gather of the new parameters under way, or NULL */
+} exec_bucket;
+
+struct tdmi_exec {
+    const tdmi_graph *graph;
+    tdmi_exec_options options;
+    int rank, size; /* of the group; 0 and 1 without one */
+
+    void **memory; /* of each tensor; NULL where it has none */
+    char *slab, *workspace;
+    exec_node *node;
+    exec_bucket *bucket; /* graph->bucket_count */
+    tdm_reducer *reducer;
+    float *parameters;     /* own parameters: all buckets, one after the other; NULL with parameters_of */
+    bool shared;           /* `parameters` is one copy for the node */
+    double *verdict;       /* VERDICT_COUNT numbers that all ranks add up */
+    _Atomic uint64_t *commit; /* one word a rank of the node, shared: 2 step + 1 inside the update of a step, 2 step after it */
+    int commit_count, commit_own;
+
+    /* the step under way */
+    tdmi_optimizer_step update;
+    double sum_of_squares; /* of the gradient pieces this rank owns */
+    float grad_scale;
+    int in_flight;         /* buckets started and not waited for */
+    bool fused;            /* the graph has no UPDATE nodes: updates run inside the reduction */
+    int64_t exposed_ns;
+};
+
+enum { VERDICT_LOSS, VERDICT_SQUARES, VERDICT_STOP, VERDICT_COUNT };
+
+/* bind.c */
+tdm_status exec_bind(tdmi_exec *exec);
+void exec_unbind(tdmi_exec *exec);
+/* update.c */
+void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
+double exec_squares_of_slice(tdmi_exec *exec, int bucket);
+tdm_status exec_gather_start(tdmi_exec *exec, int bucket);
+tdm_status exec_parameters_ready(tdmi_exec *exec, int bucket);
+void exec_commit_begin(tdmi_exec *exec, int64_t step);
+void exec_commit_end(tdmi_exec *exec, int64_t step);
+/* diagnose.c: the text of a loss that is not finite, found by running the forward nodes again; returns the status. */
+tdm_status exec_not_finite(tdmi_exec *exec, int64_t step, float loss);
+
+#endif

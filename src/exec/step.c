@@ -1,0 +1,297 @@
+/* step.c - the walk over the nodes: compute, start reductions, let them advance, decide, update, meet.
+ *
+ * Threads: the owner of the executor; kernels may use OpenMP inside; over tcp the group has a thread of its own. */
+#include "exec/internal.h"
+
+#include "core/clock.h"
+#include "core/memory.h"
+#include "optim/clip.h"
+
+#include <math.h>
+
+tdm_status tdmi_exec_create(const tdmi_graph *graph, const tdmi_exec_options *options, tdmi_exec **out)
+{
+    tdmi_exec *exec = tdmi_calloc(1, sizeof *exec, "executor");
+    if (exec == NULL)
+        return TDM_ERR_NO_MEMORY;
+    exec->graph = graph;
+    exec->options = *options;
+    exec->rank = options->group == NULL ? 0 : tdm_group_rank(options->group);
+    exec->size = options->group == NULL ? 1 : tdm_group_size(options->group);
+    tdm_status st = exec_bind(exec);
+    if (st != TDM_OK) {
+        tdmi_exec_destroy(exec);
+        return st;
+    }
+    *out = exec;
+    return TDM_OK;
+}
+
+void tdmi_exec_destroy(tdmi_exec *exec)
+{
+    if (exec == NULL)
+        return;
+    exec_unbind(exec);
+    tdmi_free(exec);
+}
+
+void *tdmi_exec_memory(tdmi_exec *exec, tdmi_id tensor)
+{
+    return exec->memory[tensor];
+}
+
+bool tdmi_exec_shares_parameters(const tdmi_exec *exec)
+{
+    return exec->shared;
+}
+
+size_t tdmi_exec_slab_nbytes(const tdmi_exec *exec)
+{
+    return exec->graph->slab_nbytes;
+}
+
+tdm_status tdmi_exec_publish_parameters(tdmi_exec *exec)
+{
+    return exec->size == 1 ? TDM_OK : tdm_barrier(exec->options.group, NULL);
+}
+
+tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *arg)
+{
+    for (int b = 0; b < exec->graph->bucket_count; b++) {
+        exec_bucket *bucket = &exec->bucket[b];
+        size_t slice_end = bucket->slice_first + bucket->slice_count;
+        for (int s = 0; s < bucket->segment_count; s++) {
+            const exec_segment *seg = &bucket->segment[s];
+            size_t first = seg->first > bucket->slice_first ? seg->first : bucket->slice_first;
+            size_t end = seg->first + seg->count < slice_end ? seg->first + seg->count : slice_end;
+            if (first >= end)
+                continue;
+            float *moment[TDMI_MOMENTS_MAX];
+            for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
+                moment[k] = bucket->moment[k] == NULL ? NULL : bucket->moment[k] + (first - bucket->slice_first);
+            tdm_status st = visit(arg, seg->parameter, first - seg->first, end - first, moment);
+            if (st != TDM_OK)
+                return st;
+        }
+    }
+    return TDM_OK;
+}
+
+/* Runs inside the reduction of a bucket: this rank's slice, piece by piece. */
+static void fused_update(void *arg, int bucket, size_t first, size_t count, const void *reduced)
+{
+    tdmi_exec *exec = arg;
+    exec->sum_of_squares += tdmi_sum_of_squares(reduced, count);
+    exec_update_range(exec, bucket, first, count, reduced);
+}
+
+static tdm_status run_draw(tdmi_exec *exec, exec_node *node)
+{
+    exec->options.draw(exec->options.draw_arg, node->out[0], tdmi_shape_count(&node->bound.io.out[0]), node->bound.io.attr.p);
+    return TDM_OK;
+}
+
+static tdm_status run_verdict(tdmi_exec *exec, const exec_node *node, double lr, int64_t step, bool ask_stop,
+                              tdmi_step_result *out)
+{
+    double *v = exec->verdict;
+    bool counts = exec->options.shard == 1 || exec->rank == 0; /* unsharded, every rank holds the whole gradient */
+    v[VERDICT_LOSS] = (double)*(const float *)node->in[0];
+    v[VERDICT_SQUARES] = counts ? exec->sum_of_squares : 0;
+    v[VERDICT_STOP] = ask_stop ? 1 : 0;
+    if (exec->size > 1) {
+        tdm_status st = tdm_allreduce(exec->options.group, v, v, VERDICT_COUNT, TDM_F64, TDM_SUM, NULL);
+        if (st != TDM_OK)
+            return st;
+    }
+    out->loss = v[VERDICT_LOSS] / exec->size;
+    out->grad_norm = sqrt(v[VERDICT_SQUARES]);
+    out->stop = v[VERDICT_STOP] > 0;
+    if (exec->fused)
+        return TDM_OK;
+    if (!isfinite(out->grad_norm))
+        return tdmi_fail(TDM_ERR_NOT_FINITE,
+                         "step %lld, all ranks: the loss is %g but the gradient's norm is %g; nothing was updated. Lower "
+                         "--lr, set --clip, or go on from an earlier checkpoint",
+                         (long long)step, out->loss, out->grad_norm);
+    tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr,
+                             tdmi_clip_factor(out->grad_norm, exec->options.clip));
+    exec_commit_begin(exec, step);
+    return TDM_OK;
+}
+
+static tdm_status bucket_start(tdmi_exec *exec, int bucket)
+{
+    exec->in_flight++;
+    return tdmi_reducer_start_bucket(exec->reducer, bucket);
+}
+
+static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
+{
+    tdm_status st = tdmi_reducer_wait_bucket(exec->reducer, bucket);
+    exec->in_flight--;
+    if (st != TDM_OK)
+        return st;
+    if (exec->fused)
+        return exec_gather_start(exec, bucket);
+    exec->sum_of_squares += exec_squares_of_slice(exec, bucket);
+    return TDM_OK;
+}
+
+static tdm_status bucket_update(tdmi_exec *exec, int bucket)
+{
+    exec_bucket *b = &exec->bucket[bucket];
+    const float *gradient = tdmi_reducer_bucket_memory(exec->reducer, bucket);
+    exec_update_range(exec, bucket, b->slice_first, b->slice_count, gradient + b->slice_first);
+    return exec_gather_start(exec, bucket);
+}
+
+/* The loss of this rank, looked at as soon as it is there: no gradient of a bad loss leaves the rank. */
+static tdm_status check_loss(tdmi_exec *exec, const exec_node *node, int64_t step)
+{
+    float loss = *(const float *)node->out[0];
+    if (isfinite(loss))
+        return TDM_OK;
+    tdm_status st = exec_not_finite(exec, step, loss);
+    if (exec->options.group != NULL)
+        tdm_group_abort(exec->options.group, tdm_error_text());
+    return st;
+}
+
+static bool interrupted(const tdmi_exec *exec)
+{
+    return exec->options.interrupt != NULL && atomic_load_explicit(exec->options.interrupt, memory_order_relaxed) != 0;
+}
+
+static tdm_status run_compute(tdmi_exec *exec, exec_node *node, int64_t step)
+{
+    tdmi_kernel_run(&node->bound, node->in, node->out, exec->workspace);
+    return node->op == TDMI_OP_CROSS_ENTROPY ? check_loss(exec, node, step) : TDM_OK;
+}
+
+/* Time during which at least one bucket was under way: the union of their intervals, which start in order. */
+static int64_t reduction_time(const tdmi_exec *exec)
+{
+    int64_t sum = 0, end = 0;
+    for (int b = 0; b < exec->graph->bucket_count; b++) {
+        tdmi_bucket_times t = tdmi_reducer_times(exec->reducer, b);
+        int64_t begin = t.started_ns > end ? t.started_ns : end;
+        if (t.done_ns > begin) {
+            sum += t.done_ns - begin;
+            end = t.done_ns;
+        }
+    }
+    return sum;
+}
+
+static void trace_buckets(tdmi_exec *exec, int64_t step)
+{
+    for (int b = 0; b < exec->graph->bucket_count; b++) {
+        tdmi_bucket_times t = tdmi_reducer_times(exec->reducer, b);
+        tdmi_trace_add(exec->options.trace, exec->options.shard == 1 ? "reduce-scatter bucket" : "allreduce bucket",
+                       TDMI_TRACK_COMMUNICATION, t.started_ns, t.done_ns, step,
+                       (int64_t)(exec->bucket[b].count * sizeof(float)));
+    }
+}
+
+tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_stop, bool traced, tdmi_step_result *out)
+{
+    tdmi_trace *trace = traced ? exec->options.trace : NULL;
+    int64_t other_ns = 0; /* collectives beside the buckets */
+    *out = (tdmi_step_result){0};
+    exec->sum_of_squares = 0;
+    exec->exposed_ns = 0;
+    exec->in_flight = 0;
+    if (exec->fused) {
+        tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, 1);
+        tdmi_reducer_set_epilogue(exec->reducer, fused_update, exec);
+    }
+    int64_t begin = tdmi_now_ns(), now = begin;
+    bool committed = false;
+    for (int n = 0; n < exec->graph->node_count; n++) {
+        exec_node *node = &exec->node[n];
+        int64_t start = now;
+        tdm_status st = TDM_OK;
+        if (interrupted(exec))
+            return tdmi_fail(TDM_ERR_INTERRUPTED, "step %lld was interrupted at node %s", (long long)step, node->name);
+        switch (node->op) {
+        case TDMI_OP_DRAW_MASK:
+            st = run_draw(exec, node);
+            break;
+        case TDMI_OP_BUCKET_START:
+            if (exec->fused && !committed) {
+                exec_commit_begin(exec, step);
+                committed = true;
+            }
+            st = bucket_start(exec, node->bucket);
+            break;
+        case TDMI_OP_BUCKET_WAIT:
+            st = bucket_wait(exec, node->bucket);
+            break;
+        case TDMI_OP_VERDICT:
+            st = run_verdict(exec, node, lr, step, ask_stop, out);
+            break;
+        case TDMI_OP_UPDATE:
+            st = bucket_update(exec, node->bucket);
+            break;
+        case TDMI_OP_PARAMETERS_READY:
+            exec_commit_end(exec, step); /* this rank's own writes are done; the meeting tells the others */
+            st = exec_parameters_ready(exec, node->bucket);
+            break;
+        default:
+            st = run_compute(exec, node, step);
+            break;
+        }
+        if (st != TDM_OK)
+            return st;
+        now = tdmi_now_ns();
+        if (trace != NULL)
+            tdmi_trace_add(trace, node->name, node->has_kernel || node->op == TDMI_OP_UPDATE ? TDMI_TRACK_COMPUTE : TDMI_TRACK_STEP,
+                           start, now, step, -1);
+        switch (node->phase) {
+        case TDMI_PHASE_FORWARD:
+            out->forward_ns += now - start;
+            break;
+        case TDMI_PHASE_BACKWARD:
+            out->backward_ns += now - start;
+            break;
+        case TDMI_PHASE_OPTIMIZER:
+            out->optimizer_ns += now - start;
+            break;
+        case TDMI_PHASE_COMMUNICATION:
+            exec->exposed_ns += now - start;
+            if (node->op == TDMI_OP_VERDICT || node->op == TDMI_OP_PARAMETERS_READY)
+                other_ns += now - start;
+            break;
+        }
+        if (exec->in_flight > 0 && node->has_kernel) { /* between two tiles of computation, communication advances */
+            st = tdm_reducer_progress(exec->reducer);
+            if (st != TDM_OK)
+                return st;
+            int64_t after = tdmi_now_ns();
+            exec->exposed_ns += after - now;
+            now = after;
+        }
+    }
+    out->comm_ns = reduction_time(exec) + other_ns;
+    out->comm_exposed_ns = exec->exposed_ns;
+    if (out->comm_ns < out->comm_exposed_ns)
+        out->comm_ns = out->comm_exposed_ns;
+    if (trace != NULL && exec->size > 1)
+        trace_buckets(exec, step);
+    return TDM_OK;
+}
+
+tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out)
+{
+    for (int n = 0; n < exec->graph->node_count && exec->graph->node[n].phase == TDMI_PHASE_FORWARD; n++) {
+        exec_node *node = &exec->node[n];
+        if (interrupted(exec))
+            return tdmi_fail(TDM_ERR_INTERRUPTED, "interrupted at node %s", node->name);
+        if (node->has_kernel)
+            tdmi_kernel_run(&node->bound, node->in, node->out, exec->workspace);
+    }
+    if (loss_out != NULL && exec->graph->loss >= 0)
+        *loss_out = *(const float *)exec->memory[exec->graph->loss];
+    return TDM_OK;
+}

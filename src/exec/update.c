@@ -1,0 +1,81 @@
+/* update.c - the optimizer on this rank's slices, and how the others come to see the new parameters. */
+#include "exec/internal.h"
+
+#include "optim/clip.h"
+
+/* The part of [first, first + count) that a segment holds: elements *at to *at + result. */
+static size_t piece(const exec_segment *seg, size_t first, size_t count, size_t *at)
+{
+    size_t begin = seg->first > first ? seg->first : first;
+    size_t end = seg->first + seg->count < first + count ? seg->first + seg->count : first + count;
+    *at = begin;
+    return begin < end ? end - begin : 0;
+}
+
+void exec_update_range(tdmi_exec *exec, int b, size_t first, size_t count, const float *gradient)
+{
+    exec_bucket *bucket = &exec->bucket[b];
+    for (int s = 0; s < bucket->segment_count; s++) {
+        size_t at, n = piece(&bucket->segment[s], first, count, &at);
+        if (n == 0)
+            continue;
+        float *moment[TDMI_MOMENTS_MAX];
+        for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
+            moment[k] = bucket->moment[k] == NULL ? NULL : bucket->moment[k] + (at - bucket->slice_first);
+        tdmi_optimizer_update(&exec->update, bucket->segment[s].decay, bucket->parameters + at, gradient + (at - first),
+                              moment, n);
+    }
+}
+
+double exec_squares_of_slice(tdmi_exec *exec, int b)
+{
+    exec_bucket *bucket = &exec->bucket[b];
+    const float *gradient = tdmi_reducer_bucket_memory(exec->reducer, b);
+    double sum = 0;
+    for (int s = 0; s < bucket->segment_count; s++) {
+        size_t at, n = piece(&bucket->segment[s], bucket->slice_first, bucket->slice_count, &at);
+        if (n > 0)
+            sum += tdmi_sum_of_squares(gradient + at, n);
+    }
+    return sum;
+}
+
+tdm_status exec_gather_start(tdmi_exec *exec, int b)
+{
+    exec_bucket *bucket = &exec->bucket[b];
+    if (exec->shared || exec->size == 1 || exec->options.shard == 0)
+        return TDM_OK;
+    return tdm_all_gather(exec->options.group, bucket->parameters + bucket->slice_first, bucket->parameters,
+                          bucket->slice_count, TDM_F32, &bucket->gathering);
+}
+
+tdm_status exec_parameters_ready(tdmi_exec *exec, int b)
+{
+    if (exec->shared) {
+        /* All updates are before all PARAMETERS_READY nodes, so one meeting serves the buckets that follow too. */
+        return b == 0 ? tdm_barrier(exec->options.group, NULL) : TDM_OK;
+    }
+    tdm_work *work = exec->bucket[b].gathering;
+    exec->bucket[b].gathering = NULL;
+    return work == NULL ? TDM_OK : tdm_work_wait(work);
+}
+
+void exec_commit_begin(tdmi_exec *exec, int64_t step)
+{
+    /* seq_cst: the word is out before the first write of the update, as far as a reader that looks after our death sees */
+    atomic_store(&exec->commit[exec->commit_own], 2 * (uint64_t)step + 1);
+}
+
+void exec_commit_end(tdmi_exec *exec, int64_t step)
+{
+    atomic_store(&exec->commit[exec->commit_own], 2 * (uint64_t)step);
+}
+
+bool tdmi_exec_is_consistent(const tdmi_exec *exec)
+{
+    uint64_t first = atomic_load(&exec->commit[0]);
+    for (int i = 0; i < exec->commit_count; i++)
+        if (atomic_load(&exec->commit[i]) != first || (first & 1) != 0)
+            return false;
+    return true;
+}
