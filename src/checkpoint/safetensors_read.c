@@ -21,7 +21,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are read and written as they lie in memory");
 
 enum { CHUNK = 4096 };           /* halves converted at once; lives on the stack */
-enum { SCRATCH = 1 << 16 };      /* elements of a transposed run */
+enum { SCRATCH = 1 << 20 };      /* elements of a transposed run */
 
 struct tdmi_safetensors {
     char *path;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64, SCRATCH = 1 << 16 };
+enum { ALIGNMENT = 64, SCRATCH = 1 << 20 };
 
 struct tdmi_layout {
     size_t count, capacity;

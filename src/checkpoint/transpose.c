@@ -45,26 +45,53 @@ bool tdmi_transpose_next(tdmi_transpose *w, size_t max, tdmi_transpose_run *run)
     return true;
 }
 
-void tdmi_transpose_gather(const tdmi_transpose *w, const tdmi_transpose_run *run, const float *memory, float *out)
+static inline void copy(float *memory, float *flat, bool to_flat)
 {
-    uint64_t column = run->position / w->rows, row = run->position % w->rows;
-    for (size_t i = 0; i < run->count; i++) {
-        out[i] = memory[row * w->columns + column - w->first];
-        if (++row == w->rows) {
+    *(to_flat ? flat : memory) = *(to_flat ? memory : flat);
+}
+
+/* `columns` whole columns, in square tiles: one column alone touches a cache line for each of its elements. */
+static inline void move_columns(float *memory, uint64_t stride, float *flat, uint64_t rows, uint64_t columns, bool to_flat)
+{
+    enum { TILE = 16 };
+    for (uint64_t r0 = 0; r0 < rows; r0 += TILE)
+        for (uint64_t c0 = 0; c0 < columns; c0 += TILE) {
+            const uint64_t r1 = r0 + TILE < rows ? r0 + TILE : rows, c1 = c0 + TILE < columns ? c0 + TILE : columns;
+            for (uint64_t c = c0; c < c1; c++)
+                for (uint64_t r = r0; r < r1; r++)
+                    copy(memory + r * stride + c, flat + c * rows + r, to_flat);
+        }
+}
+
+/* Between `memory` (element `first` of the range on) and `flat`, the run as the file has it. */
+static inline void move(const tdmi_transpose *w, const tdmi_transpose_run *run, float *memory, float *flat, bool to_flat)
+{
+    const uint64_t rows = w->rows;
+    uint64_t column = run->position / rows, row = run->position % rows;
+    for (size_t i = 0; i < run->count;) {
+        const uint64_t left = run->count - i;
+        float *m = memory + (row * w->columns + column - w->first), *f = flat + i;
+        if (row == 0 && left >= rows) {
+            move_columns(m, w->columns, f, rows, left / rows, to_flat);
+            column += left / rows;
+            i += left / rows * rows;
+        } else {
+            const uint64_t n = rows - row < left ? rows - row : left;
+            for (uint64_t k = 0; k < n; k++)
+                copy(m + k * w->columns, f + k, to_flat);
+            i += n;
             row = 0;
             column++;
         }
     }
 }
 
+void tdmi_transpose_gather(const tdmi_transpose *w, const tdmi_transpose_run *run, const float *memory, float *out)
+{
+    move(w, run, (float *)memory, out, true);
+}
+
 void tdmi_transpose_scatter(const tdmi_transpose *w, const tdmi_transpose_run *run, const float *in, float *memory)
 {
-    uint64_t column = run->position / w->rows, row = run->position % w->rows;
-    for (size_t i = 0; i < run->count; i++) {
-        memory[row * w->columns + column - w->first] = in[i];
-        if (++row == w->rows) {
-            row = 0;
-            column++;
-        }
-    }
+    move(w, run, memory, (float *)in, false);
 }

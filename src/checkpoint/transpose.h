@@ -13,9 +13,9 @@ typedef struct {
     uint64_t column, row; /* where the next run begins */
 } tdmi_transpose;
 
-/* What a run moves; element i of it is memory element (place[i] - first). */
+/* Elements that lie side by side in the file. */
 typedef struct {
-    uint64_t position; /* of its first element in the file's order */
+    uint64_t position; /* of the first, in the file's order */
     size_t count;
 } tdmi_transpose_run;
 

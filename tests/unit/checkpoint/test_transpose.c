@@ -58,6 +58,28 @@ static void whole_matrices_and_whole_rows_make_long_runs(void **state)
     assert_int_equal(runs, 50);
 }
 
+static void many_whole_columns_move_like_single_ones(void **state)
+{
+    (void)state;
+    enum { R = 5, C = 37 };
+    float memory[R * C], file[R * C], back[R * C];
+    for (int i = 0; i < R * C; i++)
+        memory[i] = (float)i;
+    for (size_t max = 1; max <= R * C; max++) { /* runs that begin and end anywhere in a column */
+        memset(file, 0, sizeof file);
+        memset(back, 0, sizeof back);
+        tdmi_transpose walk = tdmi_transpose_begin(R, C, 0, R * C);
+        for (tdmi_transpose_run run; tdmi_transpose_next(&walk, max, &run);) {
+            tdmi_transpose_gather(&walk, &run, memory, file + run.position);
+            tdmi_transpose_scatter(&walk, &run, file + run.position, back);
+        }
+        for (int r = 0; r < R; r++)
+            for (int c = 0; c < C; c++)
+                assert_true(file[c * R + r] == memory[r * C + c]);
+        assert_memory_equal(back, memory, sizeof back);
+    }
+}
+
 static void empty_matrices_have_no_runs(void **state)
 {
     (void)state;
@@ -73,6 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_range_lands_on_its_transpose),
         cmocka_unit_test(whole_matrices_and_whole_rows_make_long_runs),
+        cmocka_unit_test(many_whole_columns_move_like_single_ones),
         cmocka_unit_test(empty_matrices_have_no_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
