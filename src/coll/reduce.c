@@ -74,14 +74,25 @@ static void fold_many(const tdmi_reduce_kernels *k, tdm_dtype dtype, tdm_op op, 
     memcpy(acc, node[0], count * tdm_dtype_size(sum_dtype));
 }
 
+/* Where stores go past the cache: not to what has just been read, which lies in it. Measured on 25 MiB: two to four times
+ * slower in place, a quarter faster out of place. */
+static void choose_streams(const void *const *in, int n, void *const *out, int n_out, bool stream, bool *streams)
+{
+    for (int i = 0; i < n_out; i++) {
+        streams[i] = stream;
+        for (int k = 0; k < n && streams[i]; k++)
+            streams[i] = out[i] != in[k];
+    }
+}
+
 static void give(const tdmi_reduce_kernels *k, const void *from, void *const *out, int n_out, size_t at, size_t nbytes,
-                 bool stream)
+                 const bool *streams)
 {
     for (int i = 0; i < n_out; i++) {
         char *to = (char *)out[i] + at;
         if (to == from)
             continue;
-        if (stream)
+        if (streams[i])
             k->stream(to, from, nbytes);
         else
             memcpy(to, from, nbytes);
@@ -93,8 +104,10 @@ void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, 
 {
     const tdmi_reduce_kernels *k = kernels();
     const size_t size = tdm_dtype_size(dtype);
+    bool streams[n_out];
+    choose_streams(in, n, out, n_out, stream, streams);
     if (n == 1) {
-        give(k, in[0], out, n_out, 0, count * size, stream);
+        give(k, in[0], out, n_out, 0, count * size, streams);
     } else {
         const size_t lanes = TILE_BYTES / tdm_dtype_size(tdmi_accumulate_dtype(dtype, op));
         tile sum;
@@ -106,7 +119,7 @@ void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, 
                 fold_many(k, dtype, op, in, n, first * size, sum, part);
             if (k->finish[dtype][op] != NULL)
                 k->finish[dtype][op](sum, sum, part, n);
-            give(k, sum, out, n_out, first * size, part * size, stream);
+            give(k, sum, out, n_out, first * size, part * size, streams);
         }
     }
 #if defined(__x86_64__)

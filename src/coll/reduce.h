@@ -11,8 +11,8 @@ void tdmi_reduce_pair(tdm_dtype dtype, tdm_op op, const void *a, const void *b, 
 /* Each of out[0..n_out-1] = finished op over in[0..n-1] in the canonical balanced tree (adjacent pairs, pairs of pairs; a
  * missing leaf changes nothing), all of type `dtype`: halves are summed in float32 and rounded once, AVG is scaled by 1/n.
  * Any count: it goes through small tiles, and a tile is read from all inputs before it is written, so outs may be inputs.
- * stream: the results are larger than the cache and not read soon, so stores go past it; they are visible to other ranks
- * after the usual release. n == 1 copies. */
+ * stream: the results are larger than the cache and not read soon, so stores go past it, unless the out is an input; they are
+ * visible to other ranks after the usual release. n == 1 copies. n_out >= 1. */
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream);
 

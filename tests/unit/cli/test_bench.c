@@ -1,0 +1,100 @@
+/* test_bench.c - bandwidths and sizes, and that one wrong element is seen and makes the exit code 1. */
+#include "bench.h"
+#include "command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* The linker sends the command's allreduces here (--wrap): one element of float data can be spoilt on the way. */
+static bool spoils;
+tdm_status __real_tdm_allreduce(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype, tdm_op op, tdm_work **work);
+tdm_status __wrap_tdm_allreduce(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype, tdm_op op, tdm_work **work);
+tdm_status __wrap_tdm_allreduce(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype, tdm_op op, tdm_work **work)
+{
+    tdm_status st = __real_tdm_allreduce(group, in, out, count, dtype, op, work);
+    if (spoils && dtype == TDM_F32)
+        ((float *)out)[count / 2] += 1;
+    return st;
+}
+
+/* Runs the command as the only rank; its stdout goes to `text`. */
+static int run_alone(char **argv, char *text, size_t capacity)
+{
+    int argc = 0, old = dup(STDOUT_FILENO);
+    FILE *file = tmpfile();
+    while (argv[argc] != NULL)
+        argc++;
+    setenv("RANK", "0", 1);
+    setenv("WORLD_SIZE", "1", 1);
+    fflush(stdout);
+    dup2(fileno(file), STDOUT_FILENO);
+    int code = cli_bench.run(argc, argv);
+    fflush(stdout);
+    dup2(old, STDOUT_FILENO);
+    close(old);
+    rewind(file);
+    text[fread(text, 1, capacity - 1, file)] = '\0';
+    fclose(file);
+    return code;
+}
+
+static void one_wrong_element_is_counted_and_fails_the_command(void **state)
+{
+    (void)state;
+    char text[4096], words[][20] = {"bench", "allreduce", "-b", "4K", "-e", "4K", "-i", "2", "--json"};
+    for (int spoilt = 0; spoilt < 2; spoilt++) {
+        char *argv[10] = {NULL};
+        for (int i = 0; i < 9; i++)
+            argv[i] = words[i];
+        spoils = spoilt == 1;
+        assert_int_equal(run_alone(argv, text, sizeof text), spoilt);
+        assert_non_null(strstr(text, spoilt ? "\"wrong\":1}" : "\"wrong\":0}"));
+        assert_null(strstr(text, spoilt ? "\"wrong\":0}" : "\"wrong\":1}"));
+    }
+    spoils = false;
+}
+
+static void bus_bandwidth_is_what_a_link_moves(void **state)
+{
+    (void)state;
+    static const double factors[BENCH_OP_COUNT] = {1.5, 0.75, 0.75, 1, 0};
+    for (int op = 0; op < BENCH_OP_COUNT; op++) {
+        const bench_plan plan = {.op = (bench_op)op, .dtype = TDM_F32};
+        bench_line line = {.plan = &plan, .ranks = 4, .bytes = 1000000, .time_us = 500};
+        bench_bandwidths(&line);
+        assert_true(line.algbw_gbps == 2 && line.busbw_gbps == 2 * factors[op]);
+        line.ranks = 1;
+        bench_bandwidths(&line);
+        assert_true(line.busbw_gbps == 0);
+        line.time_us = 0;
+        bench_bandwidths(&line);
+        assert_true(line.algbw_gbps == 0 && line.busbw_gbps == 0);
+    }
+}
+
+static void sizes_are_those_of_the_larger_buffer(void **state)
+{
+    (void)state;
+    const bench_plan sum = {.op = BENCH_ALLREDUCE, .dtype = TDM_F32}, gather = {.op = BENCH_ALL_GATHER, .dtype = TDM_F16};
+    assert_int_equal(bench_count(&sum, 4, 4096), 1024);
+    assert_int_equal(bench_bytes(&sum, 4, 1024), 4096);
+    assert_int_equal(bench_count(&gather, 4, 4096), 512);
+    assert_int_equal(bench_bytes(&gather, 4, 512), 4096);
+    assert_int_equal(bench_count(&gather, 4, 1), 1); /* at least one element a rank */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_wrong_element_is_counted_and_fails_the_command),
+        cmocka_unit_test(bus_bandwidth_is_what_a_link_moves),
+        cmocka_unit_test(sizes_are_those_of_the_larger_buffer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
