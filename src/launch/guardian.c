@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -79,6 +80,31 @@ static _Noreturn void guard(int pipe, job *j)
     _exit(0);
 }
 
+/* In `ps` and for pkill -f: a kill of all that is called "tandem run" must not take the guardian too. The name goes where the
+ * command line lies in memory; this process's copy of it. */
+static void take_name(const char *name)
+{
+    prctl(PR_SET_NAME, name);
+    char text[1024];
+    int fd = open("/proc/self/stat", O_RDONLY);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    char *at = strrchr(text, ')'), *begin = NULL, *end = NULL;
+    for (int field = 2; at != NULL && field < 49; field++) { /* proc(5): 48 arg_start, 49 arg_end */
+        at = strchr(at + 1, ' ');
+        if (at != NULL && field + 1 == 48)
+            begin = (char *)strtoul(at, NULL, 10);
+        if (at != NULL && field + 1 == 49)
+            end = (char *)strtoul(at, NULL, 10);
+    }
+    if (begin == NULL || end <= begin)
+        return;
+    memset(begin, 0, (size_t)(end - begin));
+    memcpy(begin, name, strnlen(name, (size_t)(end - begin) - 1));
+}
+
 tdm_status tdmi_guardian_start(const char *const *entries, size_t count, tdmi_guardian *out)
 {
     static job j;
@@ -89,7 +115,10 @@ tdm_status tdmi_guardian_start(const char *const *entries, size_t count, tdmi_gu
     pid_t pid = (pid_t)syscall(SYS_clone, 0ul, NULL, NULL, NULL, 0ul); /* a fork whose end sends no SIGCHLD */
     if (pid == 0) {
         setsid();
-        prctl(PR_SET_NAME, "tandem-guardian");
+        sigset_t all;
+        sigfillset(&all); /* what is meant for the launcher is not for it */
+        sigprocmask(SIG_SETMASK, &all, NULL);
+        take_name("tandem-guardian");
         dup2(ends[0], 0);
         if (close_range(1, ~0u, 0) != 0) /* it must not keep a pipe of the launcher or of its caller open */
             for (int fd = 1; fd < 1024; fd++)

@@ -4,7 +4,7 @@
  *   job      "master_port job_id"      node 0
  *   done     counter                   nodes whose ranks have ended well
  *   end      "code node text"          the first one stands: all done, a rank failed, a signal, or (a will) a launcher is gone
- *   left/R   ""                        node R has seen the end: node 0 may go
+ *   left/R   ""                        node R has seen the end, or is gone (a will): node 0 need not wait for it
  *
  * Threads: watch() waits for "end" on a connection that it shares with nobody else (`watched`) and writes `end`, then
  * `event`, once; the launcher's thread does the rest, on `store`. */
@@ -116,7 +116,7 @@ static tdm_status hear_all(tdmi_nodes *nodes, tdmi_job_shape *shape, const char 
         shape->size += local_size;
     }
     if (missing_count > 0)
-        return tdmi_fail(TDM_ERR_TIMEOUT, "%s %s of %d did not come to %s within %.0f s", missing_count > 1 ? "nodes" : "node", missing,
+        return tdmi_fail(TDM_ERR_TIMEOUT, "%s %s of %d did not come to %s within %g s", missing_count > 1 ? "nodes" : "node", missing,
                          shape->nodes, rendezvous, timeout_s);
     return TDM_OK;
 }
@@ -134,6 +134,9 @@ static tdm_status introduce(tdmi_nodes *nodes, tdmi_job_shape *shape, const char
     snprintf(text, sizeof text, "4 %d the launcher of node %d (%s) is gone", shape->node_rank, shape->node_rank, host);
     if (status == TDM_OK)
         status = tdmi_store_will(nodes->watched, "end", text, strlen(text));
+    snprintf(key, sizeof key, "left/%d", shape->node_rank);
+    if (status == TDM_OK)
+        status = tdmi_store_will(nodes->store, key, "", 0);
     if (status == TDM_OK && shape->node_rank == 0) {
         snprintf(text, sizeof text, "%d %s", shape->master_port, shape->job_id);
         status = tdmi_store_set(nodes->store, "job", text, strlen(text));

@@ -211,6 +211,15 @@ tdm_status tdmi_socket_connect(const char *host, int port, int64_t deadline_ns, 
     }
 }
 
+void tdmi_socket_notice_loss(int fd)
+{
+    set_flag(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_flag(fd, IPPROTO_TCP, TCP_KEEPIDLE, 2);
+    set_flag(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    set_flag(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set_flag(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 5000); /* ms; for when bytes are under way */
+}
+
 tdm_status tdmi_socket_send_all(int fd, const void *data, size_t nbytes, int64_t deadline_ns, const char *peer)
 {
     const uint8_t *from = data;

@@ -10,6 +10,9 @@ tdm_status tdmi_socket_listen(const char *host, int port, int *fd_out, int *port
 /* Connects, retrying with growing pauses while the other end is not there yet, until the deadline. Numeric addresses are
  * used as given, without name look-up. */
 tdm_status tdmi_socket_connect(const char *host, int port, int64_t deadline_ns, int *fd_out);
+/* Makes a connection end by itself about 5 s after its other host has vanished (power, cable), also when it is idle. Not for
+ * connections whose other end may leave bytes unread for longer than that. */
+void tdmi_socket_notice_loss(int fd);
 /* Moves exactly nbytes, or fails: TIMEOUT at the deadline, PEER_LOST when the other end closes. Works on blocking and
  * non-blocking sockets. `peer` names the other end in the text. */
 tdm_status tdmi_socket_send_all(int fd, const void *data, size_t nbytes, int64_t deadline_ns, const char *peer);

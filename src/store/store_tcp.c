@@ -20,6 +20,7 @@ static tdm_status join(const char *host, int port, const tdmi_auth_key *key, int
             return status;
         status = tdmi_auth_connect(fd, key, "store", deadline_ns);
         if (status == TDM_OK) {
+            tdmi_socket_notice_loss(fd);
             *fd_out = fd;
             return TDM_OK;
         }

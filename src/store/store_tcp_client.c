@@ -234,9 +234,26 @@ static tdm_status set(tdm_store *store, const char *key, const void *value, size
     return ask(store, TDMI_STORE_SET, key, value, nbytes, NULL, 0);
 }
 
-static tdm_status get(tdm_store *store, const char *key, int64_t deadline_ns, char **value, size_t *nbytes)
+static tdm_status has(tdm_store *store, const char *key, bool *out)
 {
-    return request((tcp_store *)store, TDMI_STORE_GET, key, NULL, 0, deadline_ns, value, nbytes);
+    uint8_t is_there = 0;
+    tdm_status status = ask(store, TDMI_STORE_HAS, key, NULL, 0, &is_there, 1);
+    if (status == TDM_OK)
+        *out = is_there != 0;
+    return status;
+}
+
+static tdm_status get(tdm_store *base, const char *key, int64_t deadline_ns, char **value, size_t *nbytes)
+{
+    tcp_store *store = (tcp_store *)base;
+    if (tdmi_deadline_passed(deadline_ns)) { /* no time to wait, but a key that is there is there */
+        bool is_there = false;
+        tdm_status status = has(base, key, &is_there);
+        if (status != TDM_OK)
+            return status;
+        deadline_ns = is_there ? tdmi_deadline_in(store->timeout_s) : deadline_ns;
+    }
+    return request(store, TDMI_STORE_GET, key, NULL, 0, deadline_ns, value, nbytes);
 }
 
 static tdm_status add(tdm_store *store, const char *key, int64_t delta, int64_t *out)
@@ -246,15 +263,6 @@ static tdm_status add(tdm_store *store, const char *key, int64_t delta, int64_t 
     tdm_status status = ask(store, TDMI_STORE_ADD, key, bytes, sizeof bytes, bytes, sizeof bytes);
     if (status == TDM_OK)
         *out = (int64_t)tdmi_read_le64(bytes);
-    return status;
-}
-
-static tdm_status has(tdm_store *store, const char *key, bool *out)
-{
-    uint8_t is_there = 0;
-    tdm_status status = ask(store, TDMI_STORE_HAS, key, NULL, 0, &is_there, 1);
-    if (status == TDM_OK)
-        *out = is_there != 0;
     return status;
 }
 

@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -156,13 +154,7 @@ static void accept_all(tdmi_store_server *server)
                 return;
             continue;
         }
-        /* A host that vanished without a word is noticed within about 5 s. */
-        int on = 1, idle_s = 2, interval_s = 1, probes = 3;
-        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        tdmi_socket_notice_loss(fd);
         connection *c = add_connection(server, fd);
         if (c == NULL) {
             close(fd);

@@ -117,6 +117,8 @@ static void a_missing_key_is_a_timeout_that_names_it(void **state)
     assert_int_equal(tdmi_store_get(s->two, "never", tdmi_deadline_in(5), &value, &nbytes), TDM_OK);
     assert_string_equal(value, "late");
     tdmi_free(value);
+    assert_int_equal(tdmi_store_get(s->two, "never", tdmi_now_ns() - 1, &value, &nbytes), TDM_OK); /* it is there: no wait */
+    tdmi_free(value);
 }
 
 static void the_first_offer_stands(void **state)

@@ -1,0 +1,220 @@
+/* test_run_nodes.c - `tandem run` on two nodes: network namespaces of this test's own, a cable between them. Needs root. */
+#include "program.h"
+
+#include "core/clock.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RENDEZVOUS "10.77.0.1:29400"
+static pid_t anchors[2]; /* processes that hold the namespaces; they die with this one */
+static char pids[2][16];
+
+static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool shell(const char *format, ...)
+{
+    char command[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    return system(command) == 0;
+}
+
+static bool start_anchor(int node)
+{
+    int ready[2];
+    char byte;
+    if (pipe(ready) != 0)
+        return false;
+    anchors[node] = fork();
+    if (anchors[node] == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (unshare(CLONE_NEWNET) == 0 && write(ready[1], "y", 1) == 1)
+            for (close(ready[0]);;)
+                pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    bool good = read(ready[0], &byte, 1) == 1;
+    close(ready[0]);
+    snprintf(pids[node], sizeof pids[node], "%d", (int)anchors[node]);
+    return good;
+}
+
+static bool make_network(void)
+{
+    bool good = geteuid() == 0 && start_anchor(0) && start_anchor(1) &&
+                shell("ip link add tdm0 netns %s type veth peer name tdm1 netns %s 2>/dev/null", pids[0], pids[1]);
+    for (int node = 0; node < 2 && good; node++)
+        good = shell("nsenter -t %s -n sh -c 'ip addr add 10.77.0.%d/24 dev tdm%d && ip link set tdm%d up && ip link set lo up'",
+                     pids[node], node + 1, node, node);
+    return good;
+}
+
+/* Starts a node's launcher in its namespace. */
+static void start_node(program *p, int node, const char *ranks, const char *secret, const char *const *words)
+{
+    const char *all[48] = {"nsenter", "-t", pids[node], "-n", "env", secret, "TANDEM", "run", "-q", "-n", ranks, "--nnodes", "2",
+                           "--node-rank", node == 0 ? "0" : "1", "--rdzv", RENDEZVOUS, "--timeout", "3", "--grace", "0.5"};
+    size_t n = 21;
+    for (; *words != NULL; words++)
+        all[n++] = *words;
+    program_start(p, all);
+}
+
+#define NODE(p, node, ranks, ...) start_node(p, node, ranks, "TANDEM_JOB_SECRET=s3", (const char *const[]){__VA_ARGS__, NULL})
+
+static void nodes_agree_on_ranks_and_addresses(void **state)
+{
+    (void)state;
+    program p[2];
+    static const char script[] = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $TANDEM_JOB_ID";
+    NODE(&p[1], 1, "1", "sh", "-c", script);
+    NODE(&p[0], 0, "2", "sh", "-c", script);
+    for (int i = 0; i < 2; i++) {
+        program_wait(&p[i], 10);
+        if (p[i].code != 0)
+            fail_msg("node %d: code %d: %s", i, p[i].code, p[i].err);
+    }
+    assert_non_null(strstr(p[0].out, ":0] 0/3 0/2 0/2 10.77.0.1:"));
+    assert_non_null(strstr(p[0].out, ":1] 1/3 1/2 0/2 10.77.0.1:"));
+    assert_non_null(strstr(p[1].out, ":2] 2/3 0/1 1/2 10.77.0.1:"));
+    assert_ptr_equal(strchr(p[1].out, '['), p[1].out); /* [host:rank] */
+    char *tail = strstr(p[1].out, "10.77.0.1:"); /* the same port and job id on both */
+    tail[strcspn(tail, "\n")] = '\0';
+    assert_int_equal(count_of(p[0].out, tail), 2);
+    program_done(&p[0], 0);
+    program_done(&p[1], 0);
+}
+
+static void a_failed_rank_ends_both_nodes_with_its_code(void **state)
+{
+    (void)state;
+    program p[2];
+    NODE(&p[0], 0, "2", "sleep", "60");
+    NODE(&p[1], 1, "1", "sh", "-c", "sleep 0.3; echo sad words >&2; exit 9");
+    for (int i = 0; i < 2; i++) {
+        program_wait(&p[i], 5);
+        assert_int_equal(p[i].code, 9);
+        assert_non_null(strstr(p[i].err, "rank 2 (node 1) ended with exit code 9; its last line on stderr: sad words"));
+        program_done(&p[i], 0);
+    }
+}
+
+static void a_signal_to_one_launcher_ends_both_nodes(void **state)
+{
+    (void)state;
+    program p[2];
+    NODE(&p[0], 0, "1", "sh", "-c", "echo ready; exec sleep 60");
+    NODE(&p[1], 1, "1", "sh", "-c", "echo ready; exec sleep 60");
+    program_await(&p[0], "ready", 1);
+    program_await(&p[1], "ready", 1);
+    kill(p[1].pid, SIGTERM);
+    for (int i = 0; i < 2; i++) {
+        program_wait(&p[i], 5);
+        assert_int_equal(p[i].code, 143);
+    }
+    assert_non_null(strstr(p[0].err, "node 1 was told to end by SIGTERM"));
+    program_done(&p[0], 0);
+    program_done(&p[1], 0);
+}
+
+static void a_killed_launcher_ends_the_other_node(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 2; victim++) {
+        program p[2];
+        NODE(&p[0], 0, "1", "sh", "-c", "echo ready; exec sleep 60");
+        NODE(&p[1], 1, "1", "sh", "-c", "echo ready; exec sleep 60");
+        program_await(&p[0], "ready", 1);
+        program_await(&p[1], "ready", 1);
+        kill(p[victim].pid, SIGKILL);
+        program_wait(&p[!victim], 3);
+        assert_int_equal(p[!victim].code, 4);
+        assert_non_null(strstr(p[!victim].err, victim == 0 ? "node 0 is lost" : "the launcher of node 1"));
+        program_wait(&p[victim], 3);
+        program_done(&p[0], 1);
+        program_done(&p[1], 1);
+    }
+}
+
+static void a_missing_node_is_named(void **state)
+{
+    (void)state;
+    program p;
+    NODE(&p, 0, "1", "--timeout", "0.5", "true");
+    program_wait(&p, 5);
+    assert_int_equal(p.code, 4);
+    assert_non_null(strstr(p.err, "node 1 of 2 did not come to " RENDEZVOUS));
+    program_done(&p, 0);
+    NODE(&p, 1, "1", "--timeout", "0.5", "true");
+    program_wait(&p, 5);
+    assert_int_equal(p.code, 4);
+    assert_non_null(strstr(p.err, "nobody answers at 10.77.0.1:29400"));
+    program_done(&p, 0);
+}
+
+static void another_secret_is_refused(void **state)
+{
+    (void)state;
+    program p[2];
+    NODE(&p[0], 0, "1", "--timeout", "1", "true");
+    start_node(&p[1], 1, "1", "TANDEM_JOB_SECRET=other", (const char *const[]){"true", NULL});
+    program_wait(&p[1], 5);
+    assert_int_equal(p[1].code, 1);
+    assert_non_null(strstr(p[1].err, "set TANDEM_JOB_SECRET to the same value on all nodes"));
+    program_wait(&p[0], 5);
+    assert_int_equal(p[0].code, 4);
+    program_done(&p[0], 0);
+    program_done(&p[1], 0);
+}
+
+static void a_cut_cable_is_noticed(void **state)
+{
+    (void)state;
+    program p[2];
+    NODE(&p[0], 0, "1", "sh", "-c", "echo ready; exec sleep 60");
+    NODE(&p[1], 1, "1", "sh", "-c", "echo ready; exec sleep 60");
+    program_await(&p[0], "ready", 1);
+    program_await(&p[1], "ready", 1);
+    int64_t start_ns = tdmi_now_ns();
+    assert_true(shell("nsenter -t %s -n ip link set tdm0 down", pids[0]));
+    for (int i = 0; i < 2; i++) {
+        program_wait(&p[i], 15);
+        assert_int_equal(p[i].code, 4);
+    }
+    assert_true(tdmi_now_ns() - start_ns < 12 * TDMI_NS_PER_S);
+    shell("nsenter -t %s -n ip link set tdm0 up", pids[0]);
+    program_done(&p[0], 1);
+    program_done(&p[1], 1);
+}
+
+int main(int argc, char **argv)
+{
+    program_paths(argc, argv);
+    if (!make_network()) {
+        printf("skipped: two network namespaces need root and the commands ip and nsenter\n");
+        return 77; /* meson's word for skipped */
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_agree_on_ranks_and_addresses),
+        cmocka_unit_test(a_failed_rank_ends_both_nodes_with_its_code),
+        cmocka_unit_test(a_signal_to_one_launcher_ends_both_nodes),
+        cmocka_unit_test(a_killed_launcher_ends_the_other_node),
+        cmocka_unit_test(a_missing_node_is_named),
+        cmocka_unit_test(another_secret_is_refused),
+        cmocka_unit_test(a_cut_cable_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
