@@ -25,6 +25,8 @@ static void free_plan(tdmi_plan *plan)
 {
     tdmi_steps_free(&plan->way.steps);
     tdmi_steps_free(&plan->otherwise.steps);
+    tdmi_free(plan->way.link_peers);
+    tdmi_free(plan->otherwise.link_peers);
     tdmi_free(plan);
 }
 
@@ -54,14 +56,38 @@ void tdmi_plans_free(tdmi_plans *plans)
     plans->count = 0;
 }
 
-static void note_needs(tdmi_way *way)
+static tdm_status note_link_peers(tdmi_way *way, int rank, int n)
+{
+    bool peer[n];
+    for (int r = 0; r < n; r++)
+        peer[r] = false;
+    peer[(rank + 1) % n] = peer[(rank + n - 1) % n] = true;
+    for (size_t i = 0; i < way->steps.count; i++) {
+        const tdmi_step *step = &way->steps.step[i];
+        if (step->to >= 0)
+            peer[step->to] = true;
+        if (step->from >= 0)
+            peer[step->from] = true;
+    }
+    peer[rank] = false;
+    way->link_peers = tdmi_calloc((size_t)n, sizeof *way->link_peers, "coll plan");
+    if (way->link_peers == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (int r = 0; r < n; r++)
+        if (peer[r])
+            way->link_peers[way->link_peer_count++] = r;
+    return TDM_OK;
+}
+
+static tdm_status note_needs(tdmi_way *way, int rank, int n)
 {
     for (size_t i = 0; i < way->steps.count; i++) {
         const tdmi_step *step = &way->steps.step[i];
         way->uses_shared |= step->kind == TDMI_STEP_PUBLISH;
-        way->uses_links |= step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE;
         way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
     }
+    way->uses_links = n > 1 && !way->uses_shared;
+    return way->uses_links ? note_link_peers(way, rank, n) : TDM_OK;
 }
 
 /* Every rank reduces its slice and hands it on tile by tile; the buffers are free again after the second meeting. */
@@ -82,8 +108,7 @@ static tdm_status make_way(const tdmi_call *call, int rank, int n, unsigned reac
     if (status != TDM_OK)
         return status;
     out->algorithm->steps(&out->steps, call, rank, n);
-    note_needs(out);
-    return out->steps.status;
+    return out->steps.status != TDM_OK ? out->steps.status : note_needs(out, rank, n);
 }
 
 /* What a fused call does where buffers cannot be shared: equal parts of a padded buffer. */
@@ -102,9 +127,9 @@ static tdm_status make(tdmi_plan *plan, int rank, int n, unsigned reach, bool ca
     const unsigned shared = can_share ? TDMI_NEEDS_SHARED : 0;
     if (plan->fused && can_share) {
         fused_steps(&plan->way.steps, call, rank, n);
-        note_needs(&plan->way);
-        if (plan->way.steps.status != TDM_OK)
-            return plan->way.steps.status;
+        tdm_status status = plan->way.steps.status != TDM_OK ? plan->way.steps.status : note_needs(&plan->way, rank, n);
+        if (status != TDM_OK)
+            return status;
         plan->agrees = n > 1 && !no_buffers;
     } else {
         const tdmi_call padded = padded_call(call, n);

@@ -9,7 +9,11 @@ typedef struct tdmi_way {
     const tdmi_algorithm *algorithm; /* NULL: there is none, `tdmi_select` says why */
     tdmi_steps steps;
     bool uses_shared; /* has PUBLISH and MEET */
-    bool uses_stage, uses_links;
+    bool uses_stage;
+    bool uses_links;  /* also when it moves nothing: then the ranks only compare their calls */
+    int *link_peers;  /* ranks whose calls are compared over links: those it exchanges with, and both neighbours, so that a
+                         rank that moves nothing is compared too. Symmetric where the calls agree */
+    int link_peer_count;
 } tdmi_way;
 
 typedef struct tdmi_plan {

@@ -5,6 +5,7 @@
  * alike, at no extra meeting where the answer is yes. */
 #include "coll/run.h"
 
+#include "coll/exchange.h"
 #include "coll/slice.h"
 #include "coll/work_steps.h"
 #include "core/memory.h"
@@ -68,6 +69,11 @@ static tdm_status make_scratch(tdmi_run *run, const tdmi_way *way)
 {
     const tdmi_call *call = &run->request.call;
     const size_t acc = way->steps.acc_count * tdm_dtype_size(tdmi_accumulate_dtype(call->dtype, call->op));
+    if (way->uses_links && run->team->segment == NULL) {
+        run->team->segment = tdmi_aligned_alloc(4096, TDMI_SEGMENT_BYTES, "coll segment");
+        if (run->team->segment == NULL)
+            return TDM_ERR_NO_MEMORY;
+    }
     return grow(&run->acc, &run->acc_nbytes, acc, "coll accumulator");
 }
 
@@ -124,6 +130,8 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
     run->way = plan->agrees ? NULL : &plan->way;
     run->state = TDMI_RUN_ARRIVING;
     run->step = run->at = 0;
+    run->sent = run->received = run->summed = 0;
+    run->settled = 0;
     run->phase = 0;
     run->met = 0;
     run->resolved = run->staged = false;
@@ -318,10 +326,15 @@ static tdm_status agree(tdmi_run *run)
     return TDM_OK;
 }
 
-/* Takes a stage block, where the way needs one; false while a rank may still read it. */
-static bool take_stage(tdmi_run *run)
+/* Takes what the way needs: its turn with the links, a stage block. False while an earlier call or a peer uses it. */
+static bool take_turn(tdmi_run *run, bool may_use_links)
 {
     tdmi_team *team = run->team;
+    if (run->way->uses_links) {
+        if (!may_use_links)
+            return false;
+        tdmi_exchange_begin(run);
+    }
     if (run->way->uses_stage && team->n > 1) {
         const int turn = team->stage_call[0] <= team->stage_call[1] ? 0 : 1;
         if (!tdmi_team_done(team, team->stage_call[turn]))
@@ -338,20 +351,24 @@ static bool take_stage(tdmi_run *run)
 static tdm_status step_on(tdmi_run *run, bool *waits, bool *paused)
 {
     const tdmi_step *step = &run->way->steps.step[run->step];
-    bool done = true;
+    bool done = true, moved = false;
     tdm_status status = TDM_OK;
     if (step->kind == TDMI_STEP_PUBLISH) {
         publish(run);
     } else if (step->kind == TDMI_STEP_MEET) {
         status = meet(run, &done);
         *waits = !done;
+    } else if (step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE) {
+        status = tdmi_exchange_step(run, step, &done, &moved);
+        *waits = !done && !moved;
+        *paused = !done && moved;
     } else {
         done = tdmi_work_step(run, step);
         *paused = !done;
     }
     if (status == TDM_OK && done) {
         run->step += step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run) ? 2 : 1; /* COPY_TO went with it */
-        run->at = 0;
+        run->at = run->sent = run->received = run->summed = 0;
     }
     return status;
 }
@@ -372,8 +389,7 @@ tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool 
     tdm_status status = TDM_OK;
     bool waits = false, paused = false, met = true;
     while (status == TDM_OK && !waits && !paused && run->state != TDMI_RUN_OVER) {
-        const tdmi_run_state state = run->state;
-        switch (state) {
+        switch (run->state) {
         case TDMI_RUN_ARRIVING: waits = !arrive(run); break;
         case TDMI_RUN_AGREEING:
             status = meet(run, &met);
@@ -381,14 +397,20 @@ tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool 
             if (status == TDM_OK && met)
                 status = agree(run);
             break;
-        case TDMI_RUN_STAGING: waits = !take_stage(run); break;
+        case TDMI_RUN_STAGING: waits = !take_turn(run, may_use_links); break;
         case TDMI_RUN_STEPPING:
-            if (run->step == run->way->steps.count)
-                finish(run);
-            else if (run->way->uses_links && !may_use_links)
-                waits = true;
-            else
+            if (run->step < run->way->steps.count)
                 status = step_on(run, &waits, &paused);
+            else if (run->way->uses_links)
+                run->state = TDMI_RUN_SETTLING;
+            else
+                finish(run);
+            break;
+        case TDMI_RUN_SETTLING:
+            status = tdmi_exchange_settle(run, &met);
+            waits = !met;
+            if (status == TDM_OK && met)
+                finish(run);
             break;
         case TDMI_RUN_OVER: break;
         }
@@ -419,10 +441,15 @@ int tdmi_run_missing(const tdmi_run *run, bool *missing)
 tdm_status tdmi_run_compare(const tdmi_run *run)
 {
     const tdmi_team *team = run->team;
-    if (team->board == NULL || run->state == TDMI_RUN_ARRIVING)
+    if (run->state == TDMI_RUN_ARRIVING)
         return TDM_OK;
+    if (run->way != NULL && run->way->uses_links && run->state != TDMI_RUN_STAGING) {
+        tdm_status status = tdmi_exchange_compare(run);
+        if (status != TDM_OK)
+            return status;
+    }
     int first = -1;
-    for (int r = 0; r < team->n; r++) {
+    for (int r = 0; team->board != NULL && r < team->n; r++) {
         if (team->board[r] == NULL ||
             atomic_load_explicit(&slot_of(run, r)->word, memory_order_acquire) >> TDMI_PHASE_BITS != run->number)
             continue;

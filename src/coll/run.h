@@ -15,7 +15,14 @@ typedef struct tdmi_request {
     void *epilogue_arg;
 } tdmi_request;
 
-typedef enum { TDMI_RUN_ARRIVING, TDMI_RUN_AGREEING, TDMI_RUN_STAGING, TDMI_RUN_STEPPING, TDMI_RUN_OVER } tdmi_run_state;
+typedef enum {
+    TDMI_RUN_ARRIVING, /* waits for a free slot on the board */
+    TDMI_RUN_AGREEING, /* waits for all ranks, to learn which way to take */
+    TDMI_RUN_STAGING,  /* waits for its turn with the links, or for a free stage block */
+    TDMI_RUN_STEPPING,
+    TDMI_RUN_SETTLING, /* waits for the calls of link peers */
+    TDMI_RUN_OVER
+} tdmi_run_state;
 
 /* Memory of a run is kept from call to call. */
 typedef struct tdmi_run {
@@ -30,6 +37,8 @@ typedef struct tdmi_run {
     int met;               /* ranks below this one have been met in this phase */
     bool resolved, staged; /* peers' buffers are known; so are their stages */
     size_t at;             /* elements of the current step that are done */
+    size_t sent, received, summed; /* bytes of the current exchange */
+    int settled;           /* link peers up to this one have been compared */
     char *stage;
     char *acc;             /* scratch, kept */
     size_t acc_nbytes;

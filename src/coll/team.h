@@ -6,6 +6,9 @@
 
 #include "coll/board.h"
 #include "coll/plan.h"
+#include "transport/channel.h"
+
+#define TDMI_SEGMENT_BYTES ((size_t)128 << 10) /* stays in the second-level cache between arriving and being summed */
 
 typedef struct tdmi_team {
     const char *name;       /* of the group, for messages; borrowed */
@@ -17,6 +20,8 @@ typedef struct tdmi_team {
     char *stage[2];         /* own blocks that STAGE means, TDMI_STAGE_BYTES each; NULL until first used */
     uint64_t stage_call[2]; /* number of the last call that used it */
     uint64_t peers_done;    /* every rank has finished all calls up to this one, as far as known */
+    tdmi_channel **channel; /* [n]; ways to the others, NULL for this rank itself. The array is NULL for n == 1 */
+    char *segment;          /* TDMI_SEGMENT_BYTES: where data to be summed arrives; of the one call that uses links */
     uint64_t *arrived;      /* [n]; number of the last call that a rank on another node is known to have started */
     tdmi_plans plans;
 } tdmi_team;

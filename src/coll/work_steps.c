@@ -9,7 +9,7 @@
 #define TILE_BYTES ((size_t)16 << 10)    /* handed to an epilogue: stays in the first-level cache */
 #define STREAM_BYTES ((size_t)8 << 20)   /* buffers above this do not stay in a cache: results go past it */
 
-static tdm_dtype dtype_of(const tdmi_run *run, tdmi_buffer buffer)
+tdm_dtype tdmi_work_dtype(const tdmi_run *run, tdmi_buffer buffer)
 {
     const tdmi_call *call = &run->request.call;
     return buffer == TDMI_BUFFER_ACC ? tdmi_accumulate_dtype(call->dtype, call->op) : call->dtype;
@@ -26,7 +26,7 @@ static char *address(const tdmi_run *run, int rank, tdmi_buffer buffer, size_t f
     case TDMI_BUFFER_ACC: base = run->acc; break;
     case TDMI_BUFFER_STAGE: base = own ? run->stage : run->peer_stage[rank]; break;
     }
-    return base + first * tdm_dtype_size(dtype_of(run, buffer));
+    return base + first * tdm_dtype_size(tdmi_work_dtype(run, buffer));
 }
 
 static char *own_address(const tdmi_run *run, tdmi_range range, size_t at)
@@ -34,10 +34,15 @@ static char *own_address(const tdmi_run *run, tdmi_range range, size_t at)
     return address(run, run->team->rank, range.buffer, range.first + at);
 }
 
+char *tdmi_work_address(const tdmi_run *run, tdmi_range range)
+{
+    return own_address(run, range, 0);
+}
+
 static void copy(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
 {
     const tdmi_call *call = &run->request.call;
-    const tdm_dtype from = dtype_of(run, step->src.buffer), to = dtype_of(run, step->dst.buffer);
+    const tdm_dtype from = tdmi_work_dtype(run, step->src.buffer), to = tdmi_work_dtype(run, step->dst.buffer);
     const char *src = own_address(run, step->src, at);
     char *dst = own_address(run, step->dst, at);
     if (from == to) {

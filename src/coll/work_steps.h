@@ -6,5 +6,8 @@
 
 /* Does a piece of the step, from run->at on. True when it is done. */
 bool tdmi_work_step(tdmi_run *run, const tdmi_step *step);
+/* Of this rank's own buffers: type of the elements, and where a range starts. */
+tdm_dtype tdmi_work_dtype(const tdmi_run *run, tdmi_buffer buffer);
+char *tdmi_work_address(const tdmi_run *run, tdmi_range range);
 
 #endif

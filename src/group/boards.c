@@ -8,6 +8,7 @@ struct tdmi_old_board {
     struct tdmi_old_board *next;
     tdmi_board *board;
     uint32_t watchers;
+    char *rings;
     char *stage[2];
 };
 
@@ -25,6 +26,7 @@ static void sweep(tdmi_world *world)
         for (int i = 0; i < 2; i++)
             if (old->stage[i] != NULL)
                 (void)tdmi_arena_give(arena, old->stage[i]);
+        (void)tdmi_arena_give(arena, old->rings);
         (void)tdmi_arena_give(arena, old->board);
         *at = old->next;
         tdmi_free(old);
@@ -52,6 +54,7 @@ void tdmi_boards_leave(tdm_group *group)
     if (old == NULL)
         return;
     *old = (struct tdmi_old_board){.board = group->board,
+                                   .rings = group->rings,
                                    .watchers = (uint32_t)group->local_size,
                                    .stage = {group->team.stage[0], group->team.stage[1]}};
     pthread_mutex_lock(&world->lock);

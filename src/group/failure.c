@@ -38,6 +38,8 @@ void tdmi_group_fail(tdm_group *group, tdm_status status)
     if (first) {
         log_debug(TDM_LOG_GROUP, "group %s failed on rank %d: %s", group->name, group->rank, group->failure_text);
         wake_local(group);
+        tdmi_poller_kick(group->world);
+        tdmi_control_send_failure(group, status, group->failure_text);
     }
 }
 
@@ -59,51 +61,92 @@ void tdmi_group_say_goodbye(tdm_group *group)
 {
     tdmi_board *board = own_board(group);
     if (board != NULL)
-        atomic_store_explicit(&board->left, 1, memory_order_release); /* after `done`; pairs with hear_departures */
+        atomic_store_explicit(&board->left, 1, memory_order_release); /* after `done`; pairs with local_fate */
+    tdmi_control_send_goodbye(group);
     wake_local(group);
 }
 
-static bool hear_failures(tdm_group *group)
+/* Takes over the failure that a rank of this node wrote down. */
+static bool hear_failure(tdm_group *group, const tdmi_board *board)
 {
-    for (int r = 0; r < group->size; r++) {
-        tdmi_board *board = r != group->rank ? group->team.board[r] : NULL;
-        const uint32_t failure = board != NULL ? atomic_load_explicit(&board->failure, memory_order_acquire) : TDM_OK;
-        if (failure == TDM_OK)
-            continue;
-        char text[TDMI_ERROR_TEXT_MAX];
-        memcpy(text, board->failure_text, sizeof text);
-        text[sizeof text - 1] = '\0';
-        tdmi_error_set_text(text);
-        tdmi_group_fail(group, (tdm_status)failure);
+    const uint32_t failure = atomic_load_explicit(&board->failure, memory_order_acquire);
+    if (failure == TDM_OK)
+        return false;
+    char text[TDMI_ERROR_TEXT_MAX];
+    memcpy(text, board->failure_text, sizeof text);
+    text[sizeof text - 1] = '\0';
+    tdmi_error_set_text(text);
+    tdmi_group_fail(group, (tdm_status)failure);
+    return true;
+}
+
+typedef struct fate {
+    bool died, left;
+    uint64_t done; /* calls it finished, where it left */
+} fate;
+
+static fate local_fate(const tdm_group *group, int rank)
+{
+    const tdmi_board *board = group->team.board[rank];
+    const tdmi_life life = tdmi_node_life(group->world->node, group->world_rank[rank]);
+    fate f = {.left = atomic_load_explicit(&board->left, memory_order_acquire) != 0 || life == TDMI_LEFT};
+    f.died = !f.left && life == TDMI_DIED;
+    f.done = atomic_load_explicit(&board->done, memory_order_acquire);
+    return f;
+}
+
+static fate remote_fate(const tdmi_control *control)
+{
+    return (fate){.died = control->closed && !control->left, .left = control->left, .done = control->done};
+}
+
+/* A rank that left is missed only by calls it did not finish. */
+static bool hear_departure(tdm_group *group, int rank, fate f)
+{
+    if (f.died)
+        tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d of group %s (process %d on %s) died; see its log", rank,
+                                         group->name, group->pid[rank], group->host_name + (size_t)rank * 72));
+    else if (f.left && group->active != NULL && f.done < group->number)
+        tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d left group %s after %llu calls; call %llu needs it", rank,
+                                         group->name, (unsigned long long)f.done, (unsigned long long)group->number));
+    return atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK;
+}
+
+/* What became of the others. True if the group is dead. */
+static bool hear_all(tdm_group *group)
+{
+    if (group->team.board != NULL)
+        tdmi_node_listen(group->world->node);
+    tdmi_control_hear(group);
+    if (atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK)
         return true;
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && group->team.board != NULL && group->team.board[r] != NULL &&
+            hear_failure(group, group->team.board[r]))
+            return true;
+    for (int r = 0; r < group->size; r++) {
+        fate f = {0};
+        if (r != group->rank && group->is_local[r])
+            f = local_fate(group, r);
+        else if (group->control != NULL && group->control[r].fd >= 0)
+            f = remote_fate(&group->control[r]);
+        if (hear_departure(group, r, f))
+            return true;
     }
     return false;
 }
 
-/* A rank that left is missed only by calls it did not finish. */
-static bool hear_departures(tdm_group *group)
+void tdmi_group_lost(tdm_group *group)
 {
-    for (int r = 0; r < group->size; r++) {
-        tdmi_board *board = r != group->rank ? group->team.board[r] : NULL;
-        if (board == NULL)
-            continue;
-        const tdmi_life life = tdmi_node_life(group->world->node, group->world_rank[r]);
-        const bool left = atomic_load_explicit(&board->left, memory_order_acquire) != 0 || life == TDMI_LEFT;
-        const uint64_t done = atomic_load_explicit(&board->done, memory_order_acquire);
-        if (!left && life == TDMI_DIED) {
-            tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d of group %s (process %d on %s) died; see its log", r,
-                                             group->name, tdmi_node_pid(group->world->node, group->world_rank[r]),
-                                             group->host_name + (size_t)r * 72));
-            return true;
-        }
-        if (left && group->active != NULL && done < group->number) {
-            tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d left group %s after %llu calls; this rank waits for it in "
-                                             "call %llu", r, group->name, (unsigned long long)done,
-                                             (unsigned long long)(done + 1)));
-            return true;
-        }
+    char text[TDMI_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s", tdm_error_text());
+    for (int i = 0; i < 20; i++) { /* 100 ms: news travel on another connection */
+        if (hear_all(group))
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 5 * TDMI_NS_PER_MS}, NULL);
     }
-    return false;
+    tdmi_error_set_text(text);
+    tdmi_group_fail(group, TDM_ERR_PEER_LOST);
 }
 
 static void time_out(tdm_group *group, const tdm_work *work)
@@ -122,21 +165,28 @@ static void time_out(tdm_group *group, const tdm_work *work)
                                                  "within %g s", number, group->name, call, group->timeout_s));
 }
 
+/* Whom a call waits for is asked once it has waited for long, so that the answer is there when its time is up. */
+static void ask_who_is_there(tdm_group *group, const tdm_work *work)
+{
+    const int64_t patience_ns = (int64_t)(group->timeout_s * 0.5e9);
+    const int64_t ask_at = work->deadline_ns - (patience_ns > TDMI_NS_PER_S ? patience_ns : patience_ns / 2);
+    if (group->control != NULL && work->run.number > group->announced && tdmi_deadline_passed(ask_at))
+        tdmi_control_announce(group);
+}
+
 void tdmi_group_check(tdm_group *group)
 {
-    if (atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK)
+    if (atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK || hear_all(group))
         return;
-    if (group->team.board != NULL) {
-        tdmi_node_listen(group->world->node);
-        if (hear_failures(group) || hear_departures(group))
-            return;
-    }
     for (const tdm_work *work = group->active; work != NULL; work = work->next) {
         tdm_status status = tdmi_run_compare(&work->run);
+        if (status == TDM_ERR_PEER_LOST)
+            return; /* the call itself will meet it, and say why */
         if (status != TDM_OK) {
             tdmi_group_fail(group, status);
             return;
         }
+        ask_who_is_there(group, work);
         if (tdmi_deadline_passed(work->deadline_ns)) {
             time_out(group, work);
             return;

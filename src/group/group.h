@@ -29,6 +29,14 @@ typedef struct tdmi_world {
     tdm_group *groups;      /* guarded by lock */
     int references;         /* groups, and tdm_group_create while it runs; guarded by lock */
     atomic_int busy;        /* groups with calls under way */
+    atomic_int link_busy;   /* those of them that wait for links */
+    int poller[2];          /* epoll sets, one a tdmi_sleeper; -1 in a world of one */
+    int kick;               /* eventfd in both: wakes this rank's threads */
+    pthread_t thread;       /* of progress.c */
+    bool has_thread;
+    atomic_bool stop;
+    _Atomic uint32_t duty;  /* futex word of the thread: changes when it should look again */
+    atomic_int waiters;     /* threads in wait.c that sleep on links */
     struct tdmi_node_block *node_blocks; /* of tdm_alloc_node; owner thread */
     struct tdmi_old_board *old_boards;   /* of groups destroyed here that peers may still look at; guarded by lock */
 } tdmi_world;
@@ -41,6 +49,15 @@ struct tdm_work {
     bool done;            /* guarded by the group's lock */
 };
 
+/* What this rank knows from the control connection to one on another node. */
+typedef struct tdmi_control {
+    int fd;                 /* -1: none */
+    bool closed, left;      /* guarded by the group's lock, as is all below */
+    uint64_t done;          /* calls it had made when it left */
+    uint8_t in[TDMI_FRAME_HEAD + TDMI_FRAME_TEXT_MAX];
+    size_t in_nbytes;
+} tdmi_control;
+
 struct tdm_group {
     tdmi_world *world;
     tdm_group *next;        /* of the world's groups; guarded by the world's lock */
@@ -51,8 +68,11 @@ struct tdm_group {
     bool *is_local;         /* [size]; shares memory with this rank */
     int local_rank, local_size;
     char *host_name;        /* [size][72] */
+    int *pid;               /* [size] */
     double timeout_s;
     void *board;            /* own tdmi_board, in the arena; NULL without shared memory */
+    char *rings;            /* own, in the arena: [size] of TDMI_RING_BYTES; NULL without shared memory */
+    tdmi_control *control;  /* [size]; NULL: all ranks are on this node */
     unsigned node_allocations; /* calls of tdm_alloc_node */
     struct tdmi_sub_count *sub_counts; /* how often which sub-group was made; owner thread */
 
@@ -61,7 +81,11 @@ struct tdm_group {
     tdm_work *active;       /* in the order they were started; guarded by lock */
     tdm_work *idle;         /* guarded by lock */
     uint64_t number;        /* of the last call; guarded by lock */
+    bool waits_for_links;   /* some active work does; guarded by lock */
+    uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
+    uint64_t asked;         /* last call that another rank announced; guarded by lock */
 
+    pthread_mutex_t control_lock; /* for sending on control connections */
     pthread_mutex_t failure_lock;
     atomic_int failure;     /* tdm_status; release, after the text */
     char failure_text[TDMI_ERROR_TEXT_MAX]; /* guarded by failure_lock until failure is set, then constant */
@@ -89,6 +113,30 @@ tdm_status tdmi_group_failure(tdm_group *group);
 void tdmi_group_check(tdm_group *group);
 /* Peers see a clean end from now on. */
 void tdmi_group_say_goodbye(tdm_group *group);
+
+/* A link broke: looks a moment for the reason before the group fails with the text at hand. */
+void tdmi_group_lost(tdm_group *group);
+
+/* ---- control.c: news between nodes ---- */
+void tdmi_control_hear(tdm_group *group);     /* group's lock held */
+void tdmi_control_announce(tdm_group *group); /* group's lock held: tells all how many calls this rank has started */
+void tdmi_control_send_failure(tdm_group *group, tdm_status status, const char *text);
+void tdmi_control_send_goodbye(tdm_group *group);
+
+/* ---- links.c ---- */
+tdm_status tdmi_links_reserve(tdm_group *group); /* own rings, before the record is written */
+tdm_status tdmi_links_make(tdm_group *group, const tdmi_record *records, int64_t deadline_ns);
+void tdmi_links_close(tdm_group *group);
+
+/* ---- progress.c ---- */
+typedef enum { TDMI_SLEEPER_WAITER, TDMI_SLEEPER_THREAD } tdmi_sleeper;
+tdm_status tdmi_poller_open(tdmi_world *world);
+tdm_status tdmi_poller_watch(tdmi_world *world, int fd);
+tdm_status tdmi_poller_watch_node(tdmi_world *world, int rank);
+void tdmi_poller_sleep(tdmi_world *world, tdmi_sleeper who, int timeout_ms);
+void tdmi_poller_kick(tdmi_world *world);
+void tdmi_progress_call(tdmi_world *world); /* the thread has something to do */
+void tdmi_progress_stop(tdmi_world *world);
 
 /* ---- make.c ---- */
 /* Meets the other ranks of a new group; rank and size are in it. Called by all of them. */

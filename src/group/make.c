@@ -19,8 +19,10 @@ static tdm_status make_arrays(tdm_group *group)
     group->world_rank = tdmi_calloc(n, sizeof *group->world_rank, "group");
     group->is_local = tdmi_calloc(n, sizeof *group->is_local, "group");
     group->host_name = tdmi_calloc(n, HOST_NAME_BYTES, "group");
+    group->pid = tdmi_calloc(n, sizeof *group->pid, "group");
     group->team.arrived = tdmi_calloc(n, sizeof *group->team.arrived, "group");
-    return group->world_rank != NULL && group->is_local != NULL && group->host_name != NULL && group->team.arrived != NULL
+    return group->world_rank != NULL && group->is_local != NULL && group->host_name != NULL && group->pid != NULL &&
+                   group->team.arrived != NULL
                ? TDM_OK
                : TDM_ERR_NO_MEMORY;
 }
@@ -30,7 +32,7 @@ static char *own_host_name(const tdm_group *group)
     return group->host_name + (size_t)group->rank * HOST_NAME_BYTES;
 }
 
-static void write_record(const tdm_group *group, const void *board, tdmi_record *out)
+static void write_record(const tdm_group *group, tdmi_record *out)
 {
     const tdmi_world *world = group->world;
     const tdmi_arena *arena = tdmi_node_arena(world->node, world->rank);
@@ -39,9 +41,10 @@ static void write_record(const tdm_group *group, const void *board, tdmi_record 
     *out = (tdmi_record){.size = group->size, .world_rank = world->rank, .pid = getpid(), .arena_number = card.arena_number};
     memcpy(out->door, card.door, sizeof out->door);
     memcpy(out->host_name, own_host_name(group), sizeof out->host_name);
-    if (world->shares) {
+    if (group->board != NULL) {
         memcpy(out->host_id, world->host_id, sizeof out->host_id);
-        out->board_offset = (uint64_t)((const char *)board - tdmi_arena_base(arena));
+        out->board_offset = (uint64_t)((const char *)group->board - tdmi_arena_base(arena));
+        out->ring_offset = (uint64_t)(group->rings - tdmi_arena_base(arena));
     }
 }
 
@@ -88,6 +91,7 @@ static void learn_places(tdm_group *group, const tdmi_record *records)
     const tdmi_record *own = &records[group->rank];
     for (int r = 0; r < group->size; r++) {
         group->world_rank[r] = records[r].world_rank;
+        group->pid[r] = records[r].pid;
         memcpy(group->host_name + (size_t)r * HOST_NAME_BYTES, records[r].host_name, HOST_NAME_BYTES);
         group->is_local[r] =
             r == group->rank || (own->host_id[0] != '\0' && strcmp(records[r].host_id, own->host_id) == 0);
@@ -110,7 +114,10 @@ static tdm_status join_node(tdm_group *group, const tdmi_record *records, int64_
             memcpy(cards[count].door, records[r].door, sizeof cards[count].door);
             count++;
         }
-    return count > 0 ? tdmi_node_join(group->world->node, cards, count, &group->world->key, deadline_ns) : TDM_OK;
+    tdm_status status = count > 0 ? tdmi_node_join(group->world->node, cards, count, &group->world->key, deadline_ns) : TDM_OK;
+    for (int i = 0; i < count && status == TDM_OK; i++)
+        status = tdmi_poller_watch_node(group->world, cards[i].rank);
+    return status;
 }
 
 static tdm_status find_boards(tdm_group *group, const tdmi_record *records)
@@ -132,14 +139,14 @@ static tdm_status find_boards(tdm_group *group, const tdmi_record *records)
 }
 
 /* Finds out who is where and connects. */
-static tdm_status meet(tdm_group *group, const void *board)
+static tdm_status meet(tdm_group *group)
 {
     const int64_t deadline_ns = tdmi_deadline_in(group->world->rendezvous_timeout_s);
     tdmi_record own;
     tdmi_record *records = tdmi_calloc((size_t)group->size, sizeof *records, "rank records");
     if (records == NULL)
         return TDM_ERR_NO_MEMORY;
-    write_record(group, board, &own);
+    write_record(group, &own);
     tdm_status status = group->size > 1 ? exchange_records(group, &own, deadline_ns, records) : TDM_OK;
     if (status == TDM_OK && group->size == 1)
         records[0] = own;
@@ -151,6 +158,8 @@ static tdm_status meet(tdm_group *group, const void *board)
         status = join_node(group, records, deadline_ns);
     if (status == TDM_OK)
         status = find_boards(group, records);
+    if (status == TDM_OK)
+        status = tdmi_links_make(group, records, deadline_ns);
     tdmi_free(records);
     return status;
 }
@@ -168,6 +177,7 @@ tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *pref
     snprintf(group->name, sizeof group->name, "%s", name);
     snprintf(group->prefix, sizeof group->prefix, "%s", prefix);
     pthread_mutex_init(&group->lock, NULL);
+    pthread_mutex_init(&group->control_lock, NULL);
     pthread_mutex_init(&group->failure_lock, NULL);
     pthread_mutex_lock(&world->lock);
     world->references++;
@@ -180,8 +190,10 @@ tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *pref
         if (size > 1 && world->shares)
             status = tdmi_boards_take(group);
     }
+    if (status == TDM_OK && group->board != NULL)
+        status = tdmi_links_reserve(group);
     if (status == TDM_OK)
-        status = meet(group, group->board);
+        status = meet(group);
     if (status != TDM_OK) {
         tdmi_group_unmake(group);
         return status;
@@ -208,16 +220,21 @@ void tdmi_group_unmake(tdm_group *group)
     pthread_mutex_unlock(&world->lock);
     if (group->active != NULL)
         atomic_fetch_sub_explicit(&world->busy, 1, memory_order_relaxed);
+    if (group->waits_for_links)
+        atomic_fetch_sub(&world->link_busy, 1);
     tdmi_group_free_work(group);
     tdmi_plans_free(&group->team.plans);
+    tdmi_links_close(group);
     tdmi_boards_leave(group);
     tdmi_free(group->team.board);
     tdmi_free(group->team.arrived);
     tdmi_free(group->world_rank);
     tdmi_free(group->is_local);
     tdmi_free(group->host_name);
+    tdmi_free(group->pid);
     tdmi_group_forget_subs(group);
     pthread_mutex_destroy(&group->lock);
+    pthread_mutex_destroy(&group->control_lock);
     pthread_mutex_destroy(&group->failure_lock);
     tdmi_free(group);
     tdmi_world_release(world);

@@ -77,20 +77,25 @@ static void check(tdm_group *group)
     pthread_mutex_unlock(&group->lock);
 }
 
-/* Sleeps until a peer rings, unless something moved since the sleep was announced. True when the wait is over. */
+/* Sleeps until a peer rings or bytes come, unless something moved since the sleep was announced. True when the wait is over. */
 static bool sleep_once(tdm_work *work, bool *moved)
 {
     tdmi_world *world = work->group->world;
-    const uint32_t heard = tdmi_node_sleep_begin(world->node, TDMI_SLEEP_FUTEX);
+    const bool links = atomic_load(&world->link_busy) > 0;
+    const uint32_t heard = tdmi_node_sleep_begin(world->node, links ? TDMI_SLEEP_EPOLL : TDMI_SLEEP_FUTEX);
     if (burst(work, moved))
         return true;
     tdmi_world_advance(world, work->group, moved);
-    if (!*moved)
+    if (*moved)
+        return false;
+    if (links)
+        tdmi_poller_sleep(world, TDMI_SLEEPER_WAITER, (int)(CHECK_ASLEEP_NS / TDMI_NS_PER_MS));
+    else
         tdmi_node_sleep(world->node, heard, CHECK_ASLEEP_NS);
     return false;
 }
 
-void tdmi_group_wait(tdm_work *work)
+static void wait_on(tdm_work *work)
 {
     tdm_group *group = work->group;
     tdmi_world *world = group->world;
@@ -108,21 +113,33 @@ void tdmi_group_wait(tdm_work *work)
             yields = 0;
             checked = checked == 0 ? now : checked;
         }
-        if (now - checked > CHECK_AWAKE_NS) {
+        const bool sleeps = !moved && now - idle_since >= spin_ns(work) && !(world->crowded && yields++ < YIELDS);
+        if (sleeps && sleep_once(work, &moved))
+            return;
+        if (!sleeps && !moved && world->crowded)
+            sched_yield();
+        if (sleeps)
+            now = tdmi_now_ns();
+        if (now - checked >= (sleeps ? CHECK_ASLEEP_NS : CHECK_AWAKE_NS)) {
             check(group);
             checked = now;
         }
-        if (moved || now - idle_since < spin_ns(work))
-            continue;
-        if (world->crowded && yields++ < YIELDS) {
-            sched_yield();
-            continue;
-        }
-        if (sleep_once(work, &moved))
-            return;
-        check(group);
-        checked = tdmi_now_ns();
-        if (moved)
-            idle_since = 0;
     }
+}
+
+void tdmi_group_wait(tdm_work *work)
+{
+    tdmi_world *world = work->group->world;
+    bool moved = false;
+    if (burst(work, &moved))
+        return;
+    atomic_fetch_add(&world->waiters, 1); /* the progress thread stands aside */
+    wait_on(work);
+    const int others = atomic_fetch_sub(&world->waiters, 1) - 1;
+    if (atomic_load(&world->link_busy) == 0)
+        return;
+    if (others > 0)
+        tdmi_poller_kick(world); /* this thread may have heard what was meant for another */
+    else if (world->has_thread)
+        tdmi_progress_call(world);
 }

@@ -70,24 +70,36 @@ static void complete(tdm_group *group, tdm_work **at)
     }
 }
 
+static void note_links(tdm_group *group, bool waits)
+{
+    if (waits == group->waits_for_links)
+        return;
+    group->waits_for_links = waits;
+    atomic_fetch_add(&group->world->link_busy, waits ? 1 : -1);
+}
+
 void tdmi_group_advance(tdm_group *group, bool *moved)
 {
-    bool links_taken = false;
+    bool links_taken = false, waits_for_links = false;
     for (tdm_work **at = &group->active; *at != NULL;) {
         tdm_work *work = *at;
         bool over = false;
         tdm_status status = tdmi_run_advance(&work->run, !links_taken, &over, moved);
-        if (status != TDM_OK) {
+        if (status == TDM_ERR_PEER_LOST)
+            tdmi_group_lost(group);
+        else if (status != TDM_OK)
             tdmi_group_fail(group, status);
+        if (status != TDM_OK)
             return;
-        }
         if (over) {
             complete(group, at);
             continue;
         }
         links_taken |= !tdmi_run_is_shared(&work->run);
+        waits_for_links |= work->run.way != NULL && work->run.way->uses_links;
         at = &work->next;
     }
+    note_links(group, waits_for_links);
 }
 
 static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work **out)
@@ -108,6 +120,8 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
         group->number++;
         work->deadline_ns = tdmi_deadline_in(group->timeout_s);
         append(group, work);
+        if (group->asked > group->announced && group->number >= group->asked)
+            tdmi_control_announce(group);
         tdmi_group_advance(group, &moved);
         *out = work;
     }
@@ -142,6 +156,8 @@ tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_wo
     if (work_out == NULL)
         return finish(work);
     *work_out = work;
+    if (atomic_load(&group->world->link_busy) > 0)
+        tdmi_progress_call(group->world);
     return TDM_OK;
 }
 

@@ -35,11 +35,14 @@ static tdm_status make_world(const tdmi_settings *settings, tdmi_world **out)
     world->force_local = settings->force_local;
     world->rendezvous_timeout_s = settings->rendezvous_timeout_s;
     world->references = 1;
+    world->poller[0] = world->poller[1] = world->kick = -1;
     pthread_mutex_init(&world->lock, NULL);
     tdmi_auth_key_init(&world->key, tdmi_config_text(TDMI_CONFIG_JOB_SECRET));
     tdm_status status = tdmi_host_id(world->host_id);
     if (status == TDM_OK)
         status = tdmi_node_create(world->rank, world->size, 0, &world->node);
+    if (status == TDM_OK && world->size > 1)
+        status = tdmi_poller_open(world);
     if (status == TDM_OK)
         status = open_store(settings, world);
     if (status != TDM_OK) {
@@ -57,6 +60,7 @@ void tdmi_world_release(tdmi_world *world)
     pthread_mutex_unlock(&world->lock);
     if (!last)
         return;
+    tdmi_progress_stop(world);
     tdmi_world_free_blocks(world);
     tdmi_boards_free_list(world);
     tdmi_node_destroy(world->node);
@@ -135,10 +139,4 @@ int tdm_group_local_size(const tdm_group *group)
 int tdm_group_local_rank(const tdm_group *group)
 {
     return group->local_rank;
-}
-
-uint64_t tdm_group_bytes_sent(const tdm_group *group)
-{
-    (void)group;
-    return 0;
 }

@@ -18,6 +18,7 @@ typedef struct tdmi_store_ops {
 struct tdm_store {
     const tdmi_store_ops *ops;
     int port; /* -1: not a TCP store */
+    char host[256];
 };
 
 #endif

@@ -69,3 +69,8 @@ void tdm_store_close(tdm_store *store)
     if (store != NULL)
         store->ops->close(store);
 }
+
+const char *tdmi_store_host(const tdm_store *store)
+{
+    return store->host;
+}

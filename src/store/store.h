@@ -24,5 +24,7 @@ tdm_status tdmi_store_offer(tdm_store *store, const char *key, const void *value
 /* Leaves an offer with the server, to be made when this store's connection ends in whatever way: how others learn that a
  * process died. A later will replaces it. In-process stores have no connection: TDM_ERR_UNSUPPORTED. */
 tdm_status tdmi_store_will(tdm_store *store, const char *key, const void *value, size_t nbytes);
+/* The host a TCP store is at, as it was given; "" for an in-process store. */
+const char *tdmi_store_host(const tdm_store *store);
 
 #endif

@@ -56,5 +56,7 @@ tdm_status tdm_store_open_tcp(const char *host, int port, bool is_server, const 
     status = tdmi_store_client_create(fd, name, timeout_s, server, port, out);
     if (status != TDM_OK)
         tdmi_store_server_stop(server);
+    else
+        snprintf((*out)->host, sizeof (*out)->host, "%s", host);
     return status;
 }

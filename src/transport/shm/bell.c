@@ -41,7 +41,7 @@ void tdmi_node_ring(tdmi_node *node, int rank)
     }
 }
 
-/* Own lock: several threads of a rank may listen. */
+/* Node's lock is held: several threads of a rank may listen. */
 static void hear(tdmi_node *node, int rank)
 {
     tdmi_node_peer *peer = &node->peers[rank];
@@ -71,6 +71,14 @@ void tdmi_node_listen(tdmi_node *node)
         if (peer->pidfd >= 0 && poll(&item, 1, 0) > 0)
             atomic_store_explicit(&peer->closed, true, memory_order_release);
     }
+    pthread_mutex_unlock(&node->lock);
+}
+
+void tdmi_node_hear(tdmi_node *node, int rank)
+{
+    pthread_mutex_lock(&node->lock);
+    if (!atomic_load_explicit(&node->peers[rank].closed, memory_order_relaxed))
+        hear(node, rank);
     pthread_mutex_unlock(&node->lock);
 }
 

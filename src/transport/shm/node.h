@@ -58,8 +58,9 @@ void tdmi_node_ring(tdmi_node *node, int rank);
 
 /* ---- life ---- */
 int tdmi_node_fd(const tdmi_node *node, int rank); /* becomes readable on a bell or death; -1 for this rank and strangers */
-/* Reads what came over the doors, without blocking: new regions, deaths. */
+/* Reads what came over the doors, without blocking: new regions, deaths. hear: over one door. */
 void tdmi_node_listen(tdmi_node *node);
+void tdmi_node_hear(tdmi_node *node, int rank);
 typedef enum { TDMI_ALIVE, TDMI_LEFT, TDMI_DIED } tdmi_life;
 tdmi_life tdmi_node_life(const tdmi_node *node, int rank);
 int tdmi_node_pid(const tdmi_node *node, int rank); /* 0 if not known */

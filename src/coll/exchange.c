@@ -1,0 +1,142 @@
+/* exchange.c - sends and receives of one step at once, summing what arrives segment by segment while more is under way. */
+#include "coll/exchange.h"
+
+#include "coll/reduce.h"
+#include "coll/work_steps.h"
+
+#include <string.h>
+
+#define PIECE_BYTES ((size_t)1 << 20) /* at one go, so that other calls and threads get a turn */
+
+static void sign(const tdmi_run *run, uint8_t signature[TDMI_SIGNATURE_BYTES])
+{
+    tdmi_signature_write(&run->plan->call, run->plan->fused, run->way->algorithm, signature);
+}
+
+void tdmi_exchange_begin(tdmi_run *run)
+{
+    uint8_t signature[TDMI_SIGNATURE_BYTES];
+    sign(run, signature);
+    for (int i = 0; i < run->way->link_peer_count; i++)
+        tdmi_channel_sign(run->team->channel[run->way->link_peers[i]], run->number, signature);
+}
+
+static tdm_status while_talking(const tdmi_run *run, int peer, tdm_status status)
+{
+    return status == TDM_OK ? status : tdmi_fail_while(status, "rank %d of group %s talked to rank %d in call %llu", run->team->rank,
+                                                       run->team->name, peer, (unsigned long long)run->number);
+}
+
+/* *agrees: the signature of `peer` came and is that of this call. */
+static tdm_status hear(const tdmi_run *run, int peer, bool *agrees)
+{
+    tdmi_team *team = run->team;
+    tdmi_channel *channel = team->channel[peer];
+    tdm_status status = tdmi_channel_hear(channel, run->number, agrees);
+    if (status != TDM_OK || !*agrees)
+        return while_talking(run, peer, status);
+    uint8_t own[TDMI_SIGNATURE_BYTES];
+    sign(run, own);
+    if (team->arrived[peer] < run->number)
+        team->arrived[peer] = run->number;
+    return tdmi_signature_equal(own, channel->signature)
+               ? TDM_OK
+               : tdmi_signature_mismatch(team->name, run->number, team->rank, own, peer, channel->signature);
+}
+
+static tdm_status send_some(tdmi_run *run, const tdmi_step *step, size_t nbytes, bool *moved)
+{
+    const char *from = tdmi_work_address(run, step->src);
+    size_t sent = 0, left = nbytes - run->sent;
+    tdm_status status = tdmi_channel_send(run->team->channel[step->to], run->number, from + run->sent,
+                                          left < PIECE_BYTES ? left : PIECE_BYTES, &sent);
+    run->sent += sent;
+    *moved |= sent > 0;
+    return while_talking(run, step->to, status);
+}
+
+/* Sums the whole elements that have arrived in the segment: [run->summed, run->received). */
+static void sum_segment(tdmi_run *run, const tdmi_step *step, size_t size, bool finished)
+{
+    const size_t in_segment = run->received - run->summed, count = in_segment / size;
+    if (count == 0 || (in_segment < TDMI_SEGMENT_BYTES && !finished))
+        return;
+    const tdmi_call *call = &run->request.call;
+    const tdm_dtype dtype = tdmi_work_dtype(run, step->dst.buffer);
+    char *dst = tdmi_work_address(run, step->dst) + run->summed;
+    const char *came = run->team->segment;
+    if (step->received_first)
+        tdmi_reduce_pair(dtype, call->op, came, dst, dst, count);
+    else
+        tdmi_reduce_pair(dtype, call->op, dst, came, dst, count);
+    run->summed += count * size;
+}
+
+static tdm_status receive_some(tdmi_run *run, const tdmi_step *step, size_t size, size_t nbytes, bool *moved)
+{
+    bool agrees;
+    tdm_status status = hear(run, step->from, &agrees);
+    if (status != TDM_OK || !agrees)
+        return status;
+    const bool sums = step->kind == TDMI_STEP_EXCHANGE_REDUCE;
+    const size_t enough = run->received + PIECE_BYTES;
+    while (run->received < nbytes && run->received < enough) {
+        char *to = sums ? run->team->segment + (run->received - run->summed) : tdmi_work_address(run, step->dst) + run->received;
+        size_t wanted = nbytes - run->received, room = sums ? TDMI_SEGMENT_BYTES - (run->received - run->summed) : PIECE_BYTES;
+        size_t got = 0;
+        status = tdmi_channel_receive(run->team->channel[step->from], run->number, to, wanted < room ? wanted : room, &got);
+        if (status != TDM_OK || got == 0)
+            break;
+        run->received += got;
+        *moved = true;
+        if (sums)
+            sum_segment(run, step, size, run->received == nbytes);
+    }
+    return while_talking(run, step->from, status);
+}
+
+tdm_status tdmi_exchange_step(tdmi_run *run, const tdmi_step *step, bool *over, bool *moved)
+{
+    const size_t src_size = tdm_dtype_size(tdmi_work_dtype(run, step->src.buffer));
+    const size_t dst_size = tdm_dtype_size(tdmi_work_dtype(run, step->dst.buffer));
+    const size_t to_send = step->to >= 0 ? step->src.count * src_size : 0;
+    const size_t to_receive = step->from >= 0 ? step->dst.count * dst_size : 0;
+    tdm_status status = TDM_OK;
+    if (run->sent < to_send)
+        status = send_some(run, step, to_send, moved);
+    if (status == TDM_OK && run->received < to_receive)
+        status = receive_some(run, step, dst_size, to_receive, moved);
+    *over = status == TDM_OK && run->sent == to_send && run->received == to_receive;
+    return status;
+}
+
+tdm_status tdmi_exchange_settle(tdmi_run *run, bool *over)
+{
+    *over = false;
+    for (int i = 0; i < run->way->link_peer_count; i++) { /* all go out before any is waited for */
+        const int peer = run->way->link_peers[i];
+        bool flushed;
+        tdm_status status = tdmi_channel_flush(run->team->channel[peer], &flushed);
+        if (status != TDM_OK || !flushed)
+            return while_talking(run, peer, status);
+    }
+    for (; run->settled < run->way->link_peer_count; run->settled++) {
+        bool agrees;
+        tdm_status status = hear(run, run->way->link_peers[run->settled], &agrees);
+        if (status != TDM_OK || !agrees)
+            return status;
+    }
+    *over = true;
+    return TDM_OK;
+}
+
+tdm_status tdmi_exchange_compare(const tdmi_run *run)
+{
+    for (int i = 0; i < run->way->link_peer_count; i++) {
+        bool agrees;
+        tdm_status status = hear(run, run->way->link_peers[i], &agrees);
+        if (status != TDM_OK)
+            return status;
+    }
+    return TDM_OK;
+}

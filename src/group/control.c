@@ -1,0 +1,138 @@
+/* control.c - the connections to ranks on other nodes that carry no data: who has arrived, who leaves, why the group is dead.
+ * They are read whenever a rank waits, so such news never stand behind data that nobody asked for yet. A connection that
+ * closes without a goodbye is a death.
+ *
+ * Reading happens with the group's lock held; sending with control_lock, by any thread. */
+#include "group/group.h"
+
+#include "core/clock.h"
+#include "store/socket.h"
+#include "transport/bytes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+
+static void send_frame(tdm_group *group, int rank, tdmi_frame_type type, uint64_t number, const char *text)
+{
+    uint8_t bytes[TDMI_FRAME_HEAD + TDMI_FRAME_TEXT_MAX];
+    const tdmi_frame frame = {.type = type, .number = number, .nbytes = (uint32_t)strlen(text)};
+    tdmi_frame_write(&frame, bytes);
+    memcpy(bytes + TDMI_FRAME_HEAD, text, frame.nbytes);
+    pthread_mutex_lock(&group->control_lock);
+    /* One that does not take it is dead or will be told by others. */
+    (void)!tdmi_socket_send_all(group->control[rank].fd, bytes, TDMI_FRAME_HEAD + frame.nbytes, tdmi_deadline_in(1), "a peer");
+    pthread_mutex_unlock(&group->control_lock);
+}
+
+static void send_all(tdm_group *group, tdmi_frame_type type, uint64_t number, const char *text)
+{
+    if (group->control == NULL)
+        return;
+    char kept[TDMI_ERROR_TEXT_MAX]; /* a failed send must not overwrite the error text */
+    snprintf(kept, sizeof kept, "%s", tdm_error_text());
+    for (int r = 0; r < group->size; r++)
+        if (group->control[r].fd >= 0)
+            send_frame(group, r, type, number, text);
+    tdmi_error_set_text(kept);
+}
+
+void tdmi_control_announce(tdm_group *group)
+{
+    group->announced = group->number;
+    send_all(group, TDMI_FRAME_ARRIVED, group->number, "");
+}
+
+void tdmi_control_send_failure(tdm_group *group, tdm_status status, const char *text)
+{
+    send_all(group, TDMI_FRAME_FAILURE, (uint64_t)status, text);
+}
+
+void tdmi_control_send_goodbye(tdm_group *group)
+{
+    send_all(group, TDMI_FRAME_GOODBYE, group->number, "");
+}
+
+/* Number of a status that came over the wire, or INTERNAL. */
+static tdm_status status_of(uint64_t number)
+{
+#define CASE(name, value, text)                                                                                        \
+    if (number == value && number != TDM_OK)                                                                           \
+        return TDM_##name;
+    TDM_STATUS_MAP(CASE)
+#undef CASE
+    return TDM_ERR_INTERNAL;
+}
+
+static void handle(tdm_group *group, int rank, const tdmi_frame *frame, const uint8_t *payload)
+{
+    tdmi_control *control = &group->control[rank];
+    switch (frame->type) {
+    case TDMI_FRAME_ARRIVED:
+        if (frame->number > group->team.arrived[rank])
+            group->team.arrived[rank] = frame->number;
+        if (frame->number > group->asked)
+            group->asked = frame->number;
+        break;
+    case TDMI_FRAME_GOODBYE:
+        control->left = true;
+        control->done = frame->number;
+        break;
+    case TDMI_FRAME_FAILURE:
+        tdmi_group_fail(group, tdmi_fail(status_of(frame->number), "%.*s", (int)frame->nbytes, (const char *)payload));
+        break;
+    case TDMI_FRAME_DATA:
+    case TDMI_FRAME_SIGNATURE: control->closed = true; break; /* not here: the other end broke */
+    }
+}
+
+/* Takes the whole frames out of what came. */
+static void parse(tdm_group *group, int rank)
+{
+    tdmi_control *control = &group->control[rank];
+    size_t at = 0;
+    while (control->in_nbytes - at >= TDMI_FRAME_HEAD) {
+        tdmi_frame frame;
+        if (!tdmi_frame_read(control->in + at, &frame)) {
+            control->closed = true;
+            return;
+        }
+        const size_t nbytes = frame.type == TDMI_FRAME_FAILURE ? frame.nbytes : 0;
+        if (control->in_nbytes - at < TDMI_FRAME_HEAD + nbytes)
+            break;
+        handle(group, rank, &frame, control->in + at + TDMI_FRAME_HEAD);
+        at += TDMI_FRAME_HEAD + nbytes;
+    }
+    control->in_nbytes -= at;
+    memmove(control->in, control->in + at, control->in_nbytes);
+}
+
+static void hear(tdm_group *group, int rank)
+{
+    tdmi_control *control = &group->control[rank];
+    while (!control->closed) {
+        const ssize_t got =
+            recv(control->fd, control->in + control->in_nbytes, sizeof control->in - control->in_nbytes, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (got <= 0) {
+            control->closed = true;
+            return;
+        }
+        control->in_nbytes += (size_t)got;
+        parse(group, rank);
+    }
+}
+
+void tdmi_control_hear(tdm_group *group)
+{
+    for (int r = 0; group->control != NULL && r < group->size; r++)
+        if (group->control[r].fd >= 0)
+            hear(group, r);
+    if (group->asked > group->announced && group->number >= group->asked)
+        tdmi_control_announce(group); /* someone wonders who is there */
+}
