@@ -44,6 +44,7 @@ typedef struct tdmi_world {
 struct tdm_work {
     tdm_group *group;
     tdm_work *next;       /* in the group's list of active or idle work; guarded by its lock */
+    tdm_work *next_made;  /* in the list of all work the group ever made; guarded by its lock */
     tdmi_run run;
     int64_t deadline_ns;
     bool done;            /* guarded by the group's lock */
@@ -80,6 +81,7 @@ struct tdm_group {
     tdmi_team team;         /* guarded by lock */
     tdm_work *active;       /* in the order they were started; guarded by lock */
     tdm_work *idle;         /* guarded by lock */
+    tdm_work *made;         /* active, idle, and done but not waited for; guarded by lock */
     uint64_t number;        /* of the last call; guarded by lock */
     bool waits_for_links;   /* some active work does; guarded by lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */

@@ -18,6 +18,8 @@ static tdm_status take_idle(tdm_group *group, tdm_work **out)
         if (work == NULL)
             return TDM_ERR_NO_MEMORY;
         work->group = group;
+        work->next_made = group->made;
+        group->made = work;
     }
     work->done = false;
     work->next = NULL;
@@ -33,15 +35,11 @@ static void give_idle(tdm_group *group, tdm_work *work)
 
 void tdmi_group_free_work(tdm_group *group)
 {
-    for (tdm_work **list = &group->active;; list = &group->idle) {
-        while (*list != NULL) {
-            tdm_work *work = *list;
-            *list = work->next;
-            tdmi_run_free(&work->run);
-            tdmi_free(work);
-        }
-        if (list == &group->idle)
-            return;
+    while (group->made != NULL) {
+        tdm_work *work = group->made;
+        group->made = work->next_made;
+        tdmi_run_free(&work->run);
+        tdmi_free(work);
     }
 }
 
