@@ -94,7 +94,7 @@ class Bench(unittest.TestCase):
     def test_what_cannot_be_is_said_once_and_exits_with_2(self):
         for arguments, text in [
                 (["allreduce", "--algo", "tree"], 'tandem bench: TANDEM_ALGO: "tree" is no algorithm; there are direct,'),
-                (["allreduce", "-n", "3", "--algo", "ring", "--transport", "shm"], "algorithm ring needs links"),
+                (["allreduce", "-n", "3", "--algo", "ring", "--transport", "shm"], "algorithm ring adds in another order"),
                 (["allreduces"], "there are allreduce, reduce_scatter, all_gather, broadcast and barrier, not allreduces"),
                 ([], "no operation"),
                 (["allreduce", "-d", "float31"], "not float31"),
