@@ -6,7 +6,9 @@
 
 const cli_command *const cli_commands[] = {
     &cli_bench,
+    &cli_generate,
     &cli_run,
+    &cli_train,
 };
 const size_t cli_command_count = sizeof cli_commands / sizeof *cli_commands;
 
@@ -34,7 +36,6 @@ int cli_exit_code(tdm_status status)
         return CLI_BAD_FILE;
     case TDM_ERR_TIMEOUT:
     case TDM_ERR_PEER_LOST:
-    case TDM_ERR_ABORTED:
         return CLI_PEER_LOST;
     case TDM_ERR_NO_MEMORY:
     case TDM_ERR_NO_SPACE:
@@ -45,6 +46,7 @@ int cli_exit_code(tdm_status status)
     case TDM_ERR_SYSTEM:
     case TDM_ERR_ADDRESS_IN_USE:
     case TDM_ERR_AUTH:
+    case TDM_ERR_ABORTED:
     case TDM_ERR_NOT_FINITE:
     case TDM_ERR_INTERNAL:
         return CLI_FAILED;

@@ -27,6 +27,9 @@ typedef struct tdm_launch_options {
 /* Fills in: one rank a usable core, one node, 5 s of grace. The caller sets argv. */
 TDM_API void tdm_launch_options_init(tdm_launch_options *options);
 
+/* Ranks that a launch starts on this node where none are given: one a core that this process may use. */
+TDM_API int tdm_launch_default_ranks(void);
+
 /* tdm_launch - runs the job to its end.
  *   exit_code  0 when every rank ended with 0; else that of the first rank that failed (128 + N when signal N ended it),
  *              4 when another node was lost, 128 + N when signal N asked this process to end the job

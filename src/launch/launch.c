@@ -154,7 +154,7 @@ static tdm_status prepare(tdmi_job *j)
         return status;
     j->shape = (tdmi_job_shape){
         .node_rank = options->node_rank, .nodes = options->nodes,
-        .local_size = options->ranks > 0 ? options->ranks : tdmi_cpu_usable(), .master_address = "127.0.0.1",
+        .local_size = options->ranks > 0 ? options->ranks : tdm_launch_default_ranks(), .master_address = "127.0.0.1",
     };
     j->shape.size = j->shape.local_size;
     if (options->node_rank == 0) {
@@ -271,6 +271,11 @@ static tdm_status run_with_signals(tdmi_job *j)
     sigaction(SIGPIPE, &outer_pipe, NULL);
     sigaction(SIGCHLD, &outer_child, NULL);
     return status;
+}
+
+int tdm_launch_default_ranks(void)
+{
+    return tdmi_cpu_usable();
 }
 
 tdm_status tdm_launch(const tdm_launch_options *options, int *exit_code)

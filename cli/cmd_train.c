@@ -1,0 +1,220 @@
+/* cmd_train.c - `tandem train`: starts its own ranks, or is one of them. */
+#include "command.h"
+#include "train_library.h"
+
+#include <tandem/launch.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct train_values {
+    tdm_train_options train;
+    tdm_launch_options launch;
+    const char *betas, *trace, *order, *precision;
+    double timeout_s;
+    bool explain;
+} train_values;
+
+#define FIELD(name) offsetof(train_values, name)
+static const cli_option options[] = {
+    /* name, letter, argument, type, field, default, min, max, choices, variables, help */
+    {NULL, 'n', "N", CLI_INT, FIELD(launch.ranks), NULL, 1, 4096, NULL, NULL, "ranks on this node; one a usable core if not given"},
+    {"nnodes", 0, "M", CLI_INT, FIELD(launch.nodes), "1", 1, 65536, NULL, NULL, "nodes of the job; each runs this command"},
+    {"node-rank", 0, "R", CLI_INT, FIELD(launch.node_rank), "0", 0, 65535, NULL, NULL, "this node's number"},
+    {"rdzv", 0, "HOST:PORT", CLI_TEXT, FIELD(launch.rendezvous), NULL, 0, 0, NULL, NULL,
+     "where the nodes meet: an address of node 0 and a free port there; needs TANDEM_JOB_SECRET on all nodes"},
+    {"port", 0, "P", CLI_INT, FIELD(launch.port), NULL, 1, 65535, NULL, NULL, "where the ranks meet; a free one if not given"},
+
+    {"data", 0, "FILE", CLI_TEXT, FIELD(train.data), NULL, 0, 0, NULL, NULL,
+     "text, or uint16 tokens in a .bin file (llm.c's header or none)"},
+    {"tokenizer", 0, "NAME", CLI_CHOICE, FIELD(train.tokenizer), NULL, 0, 0, "bytes|gpt2", NULL,
+     "bytes of any file, or a file of gpt2's token ids; by the file's suffix if not given"},
+    {"val-fraction", 0, "X", CLI_NUMBER, FIELD(train.val_fraction), NULL, 0, 0.9, NULL, NULL,
+     "part of the tokens, at the end, that is held out (0.05)"},
+    {"order", 0, "ORDER", CLI_CHOICE, FIELD(order), "shuffle", 0, 0, "shuffle|sequential", NULL,
+     "order of the samples; shuffle as PyTorch's DistributedSampler does with the seed"},
+
+    {"preset", 0, "NAME", CLI_TEXT, FIELD(train.preset), NULL, 0, 0, NULL, NULL,
+     "a known size; --explain prints the ones there are"},
+    {"layers", 0, "N", CLI_INT, FIELD(train.layers), NULL, 1, 1000, NULL, NULL, "instead of the preset's"},
+    {"width", 0, "N", CLI_INT, FIELD(train.width), NULL, 1, 65536, NULL, NULL, "instead of the preset's"},
+    {"heads", 0, "N", CLI_INT, FIELD(train.heads), NULL, 1, 65536, NULL, NULL, "instead of the preset's; divides the width"},
+    {"seq", 0, "N", CLI_INT, FIELD(train.seq), NULL, 1, 1 << 20, NULL, NULL, "tokens in a window, instead of the preset's"},
+    {"vocab", 0, "N", CLI_INT, FIELD(train.vocab), NULL, 1, 1 << 24, NULL, NULL, "instead of the preset's"},
+    {"dropout", 0, "P", CLI_NUMBER, FIELD(train.dropout), NULL, 0, 0.99, NULL, NULL,
+     "after the embeddings and on each residual branch, instead of the preset's"},
+
+    {"batch", 0, "N", CLI_INT, FIELD(train.batch), NULL, 1, 1 << 20, NULL, NULL, "windows a rank and step"},
+    {"steps", 0, "N", CLI_INT, FIELD(train.steps), NULL, 1, 1000000000, NULL, NULL, "length of the run"},
+    {"epochs", 0, "N", CLI_INT, FIELD(train.epochs), NULL, 1, 1000000, NULL, NULL, "length of the run instead of steps (1)"},
+    {"optimizer", 0, "NAME", CLI_CHOICE, FIELD(train.optimizer), "adamw", 0, 0, "adamw|sgd", NULL,
+     "as PyTorch defines them; the momentum of sgd is the first of --betas"},
+    {"lr", 0, "X", CLI_NUMBER, FIELD(train.lr), NULL, 1e-12, 1000, NULL, NULL, "highest learning rate"},
+    {"warmup", 0, "N", CLI_INT, FIELD(train.warmup), NULL, 0, 1000000000, NULL, NULL, "steps of linear warm-up"},
+    {"schedule", 0, "NAME", CLI_CHOICE, FIELD(train.schedule), "cosine", 0, 0, "cosine|linear|constant", NULL,
+     "after the warm-up: cosine to a tenth, linear to zero"},
+    {"weight-decay", 0, "X", CLI_NUMBER, FIELD(train.weight_decay), NULL, 0, 10, NULL, NULL,
+     "decoupled, on matrices and embeddings"},
+    {"clip", 0, "X", CLI_NUMBER, FIELD(train.clip), NULL, 0, 1e9, NULL, NULL, "largest norm of the gradient; 0: none"},
+    {"betas", 0, "B1,B2", CLI_TEXT, FIELD(betas), NULL, 0, 0, NULL, NULL, "of adamw"},
+    {"eps", 0, "X", CLI_NUMBER, FIELD(train.eps), NULL, 1e-30, 1, NULL, NULL, "of adamw"},
+    {"precision", 0, "NAME", CLI_CHOICE, FIELD(precision), "f32", 0, 0, "f32", NULL, "of the whole step"},
+    {"shard", 0, "STAGE", CLI_INT, FIELD(train.shard), "1", 0, 1, NULL, NULL,
+     "1: each rank updates its slices of the parameters; 0: each rank updates all"},
+    {"bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.bucket_mb), "25", 1e-6, 1048576, NULL, NULL,
+     "MiB of gradients that are reduced together; the first bucket takes 1"},
+
+    {"run", 0, "DIR", CLI_TEXT, FIELD(train.run_dir), NULL, 0, 0, NULL, NULL,
+     "folder of the run: metrics, checkpoints, timeline (runs/MODEL)"},
+    {"resume", 0, NULL, CLI_FLAG, FIELD(train.resume), NULL, 0, 0, NULL, NULL, "goes on from the newest checkpoint in that folder"},
+    {"save-every", 0, "N", CLI_INT, FIELD(train.save_every), NULL, 1, 1000000000, NULL, NULL,
+     "steps between checkpoints; at the end only if not given"},
+    {"keep", 0, "K", CLI_INT, FIELD(train.keep), "3", 1, 1000000, NULL, NULL, "checkpoints kept, the newest"},
+    {"eval-every", 0, "N", CLI_INT, FIELD(train.eval_every), NULL, 1, 1000000000, NULL, NULL,
+     "steps between evaluations; ten a run if not given"},
+    {"init", 0, "FILE", CLI_TEXT, FIELD(train.init), NULL, 0, 0, NULL, NULL,
+     "first weights from a safetensors file with Hugging Face's names"},
+    {"trace", 0, "FROM:TO", CLI_TEXT, FIELD(trace), NULL, 0, 0, NULL, NULL,
+     "steps whose timeline is kept; the last three if not given"},
+    {"explain", 0, NULL, CLI_FLAG, FIELD(explain), NULL, 0, 0, NULL, NULL, "prints all settings and the plan of a step, trains nothing"},
+    {"timeout", 0, "SEC", CLI_NUMBER, FIELD(timeout_s), NULL, 0.001, 1e9, NULL, "TANDEM_TIMEOUT,TANDEM_RDZV_TIMEOUT",
+     "time that ranks wait for each other, at the start (60 if not given) and in collectives (300)"},
+    {"seed", 0, "N", CLI_U64, FIELD(train.seed), "0", 0, 18446744073709551615.0, NULL, NULL,
+     "of weights, order and dropout, as torch.manual_seed"},
+    {"json", 0, NULL, CLI_FLAG, FIELD(train.json), NULL, 0, 0, NULL, NULL, "metrics of each step and the summary on stdout, a line each"},
+    {"quiet", 'q', NULL, CLI_FLAG, FIELD(train.quiet), NULL, 0, 0, NULL, NULL, "no progress"},
+};
+
+static bool two_numbers(const char *option, const char *text, char between, double *first, double *second)
+{
+    char *end;
+    *first = strtod(text, &end);
+    bool good = end != text && *end == between;
+    const char *rest = end + 1;
+    if (good) {
+        *second = strtod(rest, &end);
+        good = end != rest && *end == '\0';
+    }
+    if (!good)
+        fprintf(stderr, "tandem train: --%s %s: two numbers with '%c' between them are needed\n", option, text, between);
+    return good;
+}
+
+static bool interpret(train_values *v)
+{
+    v->train.sequential = strcmp(v->order, "sequential") == 0;
+    if (v->betas != NULL && !two_numbers("betas", v->betas, ',', &v->train.beta1, &v->train.beta2))
+        return false;
+    double from, to;
+    if (v->trace != NULL) {
+        if (!two_numbers("trace", v->trace, ':', &from, &to))
+            return false;
+        if (!(from >= 1 && to >= from && to <= 1e9 && to - from < 100000)) {
+            fprintf(stderr, "tandem train: --trace %s: steps from 1 on, the second not before the first, at most 100000\n", v->trace);
+            return false;
+        }
+        v->train.trace_from = (int)from;
+        v->train.trace_to = (int)to;
+    }
+    return true;
+}
+
+static int explain(const cli_train_library *library, const train_values *v)
+{
+    char *text;
+    const char *world = getenv("WORLD_SIZE");
+    int ranks = v->launch.ranks > 0 ? v->launch.ranks : world != NULL ? atoi(world) : tdm_launch_default_ranks();
+    tdm_status st = library->explain(&v->train, ranks * v->launch.nodes, &text);
+    if (st != TDM_OK)
+        return cli_fail("train", st);
+    fputs(text, stdout);
+    library->text_free(text);
+    return CLI_DONE;
+}
+
+/* What is the same on all ranks is said by rank 0 alone. */
+static bool speaks(tdm_status status)
+{
+    const char *rank = getenv("RANK");
+    return rank == NULL || strcmp(rank, "0") == 0 || status == TDM_ERR_PEER_LOST || status == TDM_ERR_TIMEOUT ||
+           status == TDM_ERR_AUTH || status == TDM_ERR_INTERNAL;
+}
+
+static int as_rank(const cli_train_library *library, const train_values *v)
+{
+    int number;
+    tdm_status st = library->train(&v->train, &number);
+    if (st != TDM_OK && speaks(st))
+        (void)cli_fail("train", st);
+    if (number != 0)
+        return CLI_SIGNAL + number;
+    return st == TDM_OK ? CLI_DONE : cli_exit_code(st);
+}
+
+static int as_launcher(train_values *v, int argc, char **argv)
+{
+    const char **ranks_argv = calloc((size_t)argc + 2, sizeof *ranks_argv);
+    if (ranks_argv == NULL) {
+        fprintf(stderr, "tandem train: no memory\n");
+        return CLI_NO_SPACE;
+    }
+    ranks_argv[0] = "/proc/self/exe";
+    for (int i = 0; i < argc; i++)
+        ranks_argv[i + 1] = argv[i];
+    v->launch.name = "tandem train";
+    v->launch.argv = ranks_argv;
+    v->launch.inherit_rank0 = true;
+    v->launch.quiet = v->train.quiet || v->train.json;
+    v->launch.grace_s = 60; /* SIGTERM: the step is finished and saved */
+    v->launch.interrupt_grace_s = 1;
+    int exit_code;
+    tdm_status st = tdm_launch(&v->launch, &exit_code);
+    free(ranks_argv);
+    return st == TDM_OK ? exit_code : cli_fail("train", st);
+}
+
+static int run(int argc, char **argv)
+{
+    cli_train_library library;
+    train_values values = {0};
+    int exit_code, given = argc;
+    char **copy = calloc((size_t)argc + 1, sizeof *copy);
+    if (copy == NULL || !cli_train_library_load(&library)) {
+        free(copy);
+        return CLI_FAILED;
+    }
+    memcpy(copy, argv, (size_t)argc * sizeof *copy);
+    library.options_init(&values.train);
+    tdm_launch_options_init(&values.launch);
+    if (!cli_parse(&cli_train, &argc, argv, &values, &exit_code)) {
+        free(copy);
+        return exit_code;
+    }
+    values.train.model = argc > 1 ? argv[1] : NULL;
+    exit_code = CLI_USAGE;
+    if (argc != 2)
+        fprintf(stderr, "tandem train: %s; usage: tandem train MODEL [OPTIONS], MODEL is gpt2 or mlp\n",
+                argc < 2 ? "no model" : "one model is enough");
+    else if (interpret(&values)) {
+        bool is_rank = getenv("RANK") != NULL && getenv("WORLD_SIZE") != NULL;
+        exit_code = values.explain ? explain(&library, &values)
+                    : is_rank      ? as_rank(&library, &values)
+                                   : as_launcher(&values, given, copy);
+    }
+    free(copy);
+    return exit_code;
+}
+
+const cli_command cli_train = {
+    .name = "train",
+    .arguments = "MODEL",
+    .summary = "trains gpt2 or mlp on text or tokens over several ranks",
+    .details = "Starts one rank a core and trains, or is one rank of a job that `tandem run`, torchrun, mpirun or srun started.\n"
+               "Writes DIR/metrics.jsonl, DIR/summary.json, DIR/timeline.json and the checkpoints DIR/step-N/. SIGINT ends within a\n"
+               "second; SIGTERM finishes the step and saves; --resume goes on with the same losses, bit for bit.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

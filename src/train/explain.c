@@ -1,0 +1,100 @@
+/* explain.c - `tandem train MODEL --explain`: every setting as it would be used, and the plan of a step. */
+#include "core/memory.h"
+#include "kernels/kernel.h"
+#include "train/step_graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
+{
+    const tdmi_model_config *c = &s->config;
+    fprintf(to, "model      %s, preset %s: ", s->model->name, s->preset);
+    if (c->layers > 0)
+        fprintf(to, "%d layers, ", c->layers);
+    fprintf(to, "%d wide, ", c->width);
+    if (c->heads > 0)
+        fprintf(to, "%d heads, ", c->heads);
+    fprintf(to, "context %d, vocabulary %d, dropout %g\n", c->seq, c->vocab, c->dropout);
+    fprintf(to, "batch      %d windows of %d tokens a rank, %d ranks: %lld tokens a step\n", s->batch, c->seq, world_size,
+            (long long)s->batch * c->seq * world_size);
+    if (s->epochs > 0)
+        fprintf(to, "length     %d epoch%s\n", s->epochs, s->epochs == 1 ? "" : "s");
+    else
+        fprintf(to, "length     %lld steps\n", (long long)s->steps);
+    fprintf(to, "optimizer  %s, ", tdmi_optimizer_name(s->optimizer.kind));
+    if (s->optimizer.kind == TDMI_OPTIMIZER_ADAMW)
+        fprintf(to, "betas %g and %g, eps %g, ", s->optimizer.beta1, s->optimizer.beta2, s->optimizer.eps);
+    else
+        fprintf(to, "momentum %g, ", s->optimizer.momentum);
+    fprintf(to, "weight decay %g on matrices and embeddings\n", s->optimizer.weight_decay);
+    fprintf(to, "lr         %g, warm-up %d steps, then %s\n", s->lr, s->warmup,
+            s->schedule == TDMI_SCHEDULE_COSINE   ? "cosine to a tenth"
+            : s->schedule == TDMI_SCHEDULE_LINEAR ? "linear to zero"
+                                                  : "constant");
+    if (s->clip > 0)
+        fprintf(to, "clip       gradient norm %g: reduce, verdict of all ranks, update\n", s->clip);
+    else
+        fprintf(to, "clip       none: %s\n", s->shard == 1 ? "reduce and update in one pass over memory" : "reduce, update");
+    fprintf(to, "precision  f32\nshard      %d: %s\n", s->shard,
+            s->shard == 1 ? "each rank updates its slices; one copy of the parameters where all ranks share a node"
+                          : "each rank keeps and updates all parameters");
+    fprintf(to, "order      %s, seed %llu; the last %g of the tokens validate\n",
+            s->options.sequential ? "sequential" : "shuffled as DistributedSampler does", (unsigned long long)s->options.seed,
+            s->val_fraction);
+    fprintf(to, "save       %s, the newest %d are kept, in %s\n", s->save_every > 0 ? "at intervals" : "at the end", s->keep,
+            s->run_dir);
+    fprintf(to, "kernels    %s\n", tdmi_kernels_table());
+}
+
+static void print_memory(FILE *to, const tdmi_settings *s, const tdmi_graph *g, int world_size)
+{
+    size_t padded = 0;
+    for (int b = 0; b < g->bucket_count; b++)
+        padded += g->bucket[b].count;
+    const double mib = 1 << 20, words = (double)padded * sizeof(float);
+    double state = words * tdmi_optimizer_moments(&s->optimizer) / (s->shard == 1 ? world_size : 1);
+    fprintf(to,
+            "\nmemory of a rank, MiB (%zu parameters)\n"
+            "  parameters       %9.1f%s\n"
+            "  gradients        %9.1f\n"
+            "  optimizer state  %9.1f\n"
+            "  activations      %9.1f\n\n",
+            tdmi_graph_parameter_count(g), words / mib, s->shard == 1 ? "  one copy for the ranks of a node" : "", words / mib,
+            state / mib, (double)g->slab_nbytes / mib);
+}
+
+tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, char **text_out)
+{
+    tdmi_settings s;
+    tdmi_graph *g = NULL, *forward = NULL;
+    tdm_status st = tdmi_settings_resolve(options, &s);
+    if (st != TDM_OK)
+        return st;
+    st = tdmi_step_graph(&s, world_size, &g);
+    if (st != TDM_OK)
+        return st;
+    tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s, world_size);
+    forward = s.model->build(&s.config, s.batch, TDMI_BUILD_LOSS, true);
+    char *text = NULL, *plan = forward == NULL ? NULL : tdmi_pipeline_explain(forward, &pipeline);
+    size_t nbytes;
+    FILE *to = plan == NULL ? NULL : open_memstream(&text, &nbytes);
+    if (to == NULL) {
+        st = tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for the explanation");
+    } else {
+        print_settings(to, &s, world_size);
+        print_memory(to, &s, g, world_size);
+        fputs(plan, to);
+        fclose(to);
+        *text_out = text;
+    }
+    tdmi_free(plan);
+    tdmi_graph_destroy(forward);
+    tdmi_graph_destroy(g);
+    return st;
+}
+
+void tdm_text_free(char *text)
+{
+    free(text);
+}

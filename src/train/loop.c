@@ -1,0 +1,132 @@
+/* loop.c - step after step: batch, graph, metrics; evaluation and checkpoints at their intervals.
+ *
+ * Threads: the main thread runs this; the loader has one that reads ahead; over tcp the group has one. */
+#include "train/agree.h"
+#include "train/signals.h"
+#include "train/trainer.h"
+
+#include "core/clock.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+/* Copies a batch into the graph's inputs: all targets of a window, or only the last. */
+static void feed(tdmi_trainer *t, const tdmi_batch *batch)
+{
+    size_t seq = (size_t)t->settings.config.seq, rows = (size_t)t->settings.batch;
+    size_t targets = (size_t)t->settings.model->targets(&t->settings.config);
+    memcpy(t->in_tokens, batch->inputs, rows * seq * sizeof *t->in_tokens);
+    for (size_t r = 0; r < rows; r++)
+        memcpy(t->in_targets + r * targets, batch->targets + (r + 1) * seq - targets, targets * sizeof *t->in_targets);
+}
+
+tdm_status tdmi_trainer_sample_memory(tdmi_trainer *t)
+{
+    double sum = (double)tdmi_own_pss();
+    if (t->size > 1) {
+        tdm_status st = tdm_allreduce(t->group, &sum, &sum, 1, TDM_F64, TDM_SUM, NULL);
+        if (st != TDM_OK)
+            return st;
+    }
+    if (sum > t->peak_rss)
+        t->peak_rss = sum;
+    return TDM_OK;
+}
+
+static bool is_traced(const tdmi_trainer *t, int64_t step)
+{
+    const tdm_train_options *o = &t->settings.options;
+    return o->trace_from == TDM_UNSET || (step >= o->trace_from && step <= o->trace_to);
+}
+
+static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
+{
+    int64_t begin = tdmi_now_ns(), step = t->step + 1;
+    tdmi_batch batch;
+    tdm_status st = tdmi_loader_next(t->loader, &batch);
+    if (st != TDM_OK) {
+        tdm_group_abort(t->group, tdm_error_text());
+        return st;
+    }
+    feed(t, &batch);
+    /* A stream of its own for each step and rank: a run that goes on from a checkpoint draws what it would have drawn. */
+    tdmi_rng_seed(&t->mask_rng, tdmi_rng_stream_seed(t->settings.options.seed, (uint32_t)(step * t->size + t->rank)));
+    int64_t fed = tdmi_now_ns();
+    double lr = tdmi_schedule_lr(&t->schedule, step);
+    tdmi_step_result r;
+    bool traced = is_traced(t, step);
+    st = tdmi_exec_step(t->exec, step, lr, tdmi_signals_received() == SIGTERM, traced, &r);
+    if (st != TDM_OK)
+        return st;
+    int64_t end = tdmi_now_ns();
+    if (traced)
+        tdmi_trace_add(t->trace, "batch", TDMI_TRACK_DATA, begin, fed, step, -1);
+    t->step = step;
+    t->train_loss = r.loss;
+    *stop = r.stop;
+    int64_t tokens = (int64_t)t->settings.batch * t->settings.config.seq * t->size;
+    *m = (tdmi_step_metrics){.step = step,
+                             .loss = r.loss,
+                             .lr = lr,
+                             .grad_norm = r.grad_norm,
+                             .samples = step * t->settings.batch * t->size,
+                             .tokens = step * tokens,
+                             .step_ms = (double)(end - begin) / 1e6,
+                             .data_ms = (double)(fed - begin) / 1e6,
+                             .forward_ms = (double)r.forward_ns / 1e6,
+                             .backward_ms = (double)r.backward_ns / 1e6,
+                             .comm_ms = (double)r.comm_ns / 1e6,
+                             .comm_exposed_ms = (double)r.comm_exposed_ns / 1e6,
+                             .optimizer_ms = (double)r.optimizer_ns / 1e6,
+                             .tokens_per_s = (double)tokens / ((double)(end - begin) / 1e9),
+                             .val_loss = NAN};
+    return TDM_OK;
+}
+
+static tdm_status evaluate(tdmi_trainer *t, tdmi_step_metrics *m)
+{
+    tdm_status st = tdmi_evaluation_run(t->evaluation, &t->val_loss);
+    if (st == TDM_OK)
+        st = tdmi_trainer_sample_memory(t);
+    if (st == TDM_OK && t->rank == 0)
+        tdmi_progress_line(&t->progress, "step %lld: validation loss %.4f (%llu windows)", (long long)t->step, t->val_loss,
+                           (unsigned long long)tdmi_evaluation_windows(t->evaluation));
+    m->val_loss = t->val_loss;
+    return st;
+}
+
+static tdm_status report(tdmi_trainer *t, const tdmi_step_metrics *m)
+{
+    tdm_status st = tdmi_metrics_add(t->metrics, m);
+    if (st != TDM_OK)
+        tdm_group_abort(t->group, tdm_error_text());
+    tdmi_progress_step(&t->progress, m->step, m->loss, m->tokens_per_s, m->step_ms > 0 ? m->comm_exposed_ms / m->step_ms : 0);
+    return st;
+}
+
+tdm_status tdmi_trainer_loop(tdmi_trainer *t)
+{
+    const tdmi_settings *s = &t->settings;
+    while (t->step < s->steps) {
+        tdmi_step_metrics m;
+        bool stop = false;
+        tdm_status st = one_step(t, &m, &stop);
+        bool last = t->step == s->steps;
+        if (st == TDM_OK && t->step == t->first_step + 1)
+            st = tdmi_trainer_sample_memory(t);
+        if (st == TDM_OK && t->evaluation != NULL && !stop && (last || t->step % s->eval_every == 0))
+            st = evaluate(t, &m);
+        if (st == TDM_OK && t->rank == 0)
+            st = report(t, &m);
+        if (st == TDM_OK && (last || stop || (s->save_every > 0 && t->step % s->save_every == 0)))
+            st = tdmi_trainer_save(t);
+        if (st != TDM_OK)
+            return st;
+        if (stop) {
+            t->stopped_by = SIGTERM;
+            return tdmi_fail(TDM_ERR_INTERRUPTED, "stopped by SIGTERM after step %lld, which is saved", (long long)t->step);
+        }
+    }
+    return TDM_OK;
+}

@@ -1,0 +1,21 @@
+/* progress.h - what a person sees while a run goes on: a bar on a terminal, a line now and then elsewhere. Rank 0 only. */
+#ifndef TDMI_TRAIN_PROGRESS_H
+#define TDMI_TRAIN_PROGRESS_H
+
+#include "core/error.h"
+
+typedef struct tdmi_progress {
+    bool quiet, terminal;
+    int64_t first_step, steps; /* this run goes from first_step + 1 to steps */
+    int64_t begin_ns, drawn_ns, printed_step;
+    bool line_open; /* a bar without a newline stands on the terminal */
+} tdmi_progress;
+
+void tdmi_progress_begin(tdmi_progress *p, bool quiet, int64_t first_step, int64_t steps);
+/* At most about ten times a second is anything drawn. comm_share: exposed communication, 0 to 1. */
+void tdmi_progress_step(tdmi_progress *p, int64_t step, double loss, double tokens_per_s, double comm_share);
+/* A whole line above the bar. */
+void tdmi_progress_line(tdmi_progress *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tdmi_progress_end(tdmi_progress *p);
+
+#endif

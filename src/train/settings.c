@@ -1,0 +1,173 @@
+/* settings.c - defaults a practitioner would choose, and one clear error for a value that cannot work. */
+#include "train/settings.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EVALUATIONS_A_RUN 10
+#define STEPS_MAX 1000000000
+
+void tdm_train_options_init(tdm_train_options *o)
+{
+    *o = (tdm_train_options){
+        .layers = TDM_UNSET, .width = TDM_UNSET, .heads = TDM_UNSET, .seq = TDM_UNSET, .vocab = TDM_UNSET,
+        .dropout = TDM_UNSET, .val_fraction = TDM_UNSET, .batch = TDM_UNSET, .steps = TDM_UNSET, .epochs = TDM_UNSET,
+        .lr = TDM_UNSET, .weight_decay = TDM_UNSET, .clip = TDM_UNSET, .beta1 = TDM_UNSET, .beta2 = TDM_UNSET,
+        .eps = TDM_UNSET, .warmup = TDM_UNSET, .shard = TDM_UNSET, .bucket_mb = TDM_UNSET, .save_every = TDM_UNSET,
+        .keep = TDM_UNSET, .eval_every = TDM_UNSET, .trace_from = TDM_UNSET, .trace_to = TDM_UNSET,
+        .timeout_s = TDM_UNSET,
+    };
+}
+
+static tdm_status choose_int(const char *option, int given, int otherwise, int min, int max, int *out)
+{
+    *out = given == TDM_UNSET ? otherwise : given;
+    if (*out < min || *out > max)
+        return tdmi_fail(TDM_ERR_INVALID, "--%s %d is out of range; it takes %d to %d", option, *out, min, max);
+    return TDM_OK;
+}
+
+/* min is allowed itself unless `open`. */
+static tdm_status choose_double(const char *option, double given, double otherwise, double min, bool open, double max,
+                                double *out)
+{
+    *out = given == TDM_UNSET ? otherwise : given;
+    if (!(*out <= max) || !(open ? *out > min : *out >= min))
+        return tdmi_fail(TDM_ERR_INVALID, "--%s %g is out of range; it takes %s %g up to %g", option, *out,
+                         open ? "more than" : "from", min, max);
+    return TDM_OK;
+}
+
+static tdm_status resolve_model(const tdm_train_options *o, tdmi_settings *s)
+{
+    tdmi_model_config *c = &s->config;
+    s->model = tdmi_model_find(o->model == NULL ? "" : o->model);
+    if (s->model == NULL)
+        return TDM_ERR_INVALID;
+    tdm_status st = tdmi_model_preset_find(s->model, o->preset, c);
+    if (st != TDM_OK)
+        return st;
+    s->preset = o->preset == NULL ? s->model->presets[0].name : o->preset;
+    const struct {
+        const char *option;
+        int given, max;
+        int *value;
+    } sizes[] = {
+        {"layers", o->layers, 1000, &c->layers}, {"width", o->width, 65536, &c->width},
+        {"heads", o->heads, 65536, &c->heads},   {"seq", o->seq, 1 << 20, &c->seq},
+        {"vocab", o->vocab, 1 << 24, &c->vocab},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        bool used = *sizes[i].value != 0;
+        if (!used && sizes[i].given != TDM_UNSET)
+            return tdmi_fail(TDM_ERR_INVALID, "--%s has no meaning for model %s", sizes[i].option, s->model->name);
+        if (used && (st = choose_int(sizes[i].option, sizes[i].given, *sizes[i].value, 1, sizes[i].max, sizes[i].value)) != TDM_OK)
+            return st;
+    }
+    if (c->positions != 0 && c->positions < c->seq)
+        c->positions = c->seq;
+    st = choose_double("dropout", o->dropout, c->dropout, 0, false, 0.99, &c->dropout);
+    if (st != TDM_OK)
+        return st;
+    tdmi_graph *g = s->model->build(c, 1, TDMI_BUILD_LOSS, true); /* shapes that do not fit are found here, in its words */
+    if (g == NULL)
+        return TDM_ERR_NO_MEMORY;
+    st = tdmi_graph_status(g);
+    tdmi_graph_destroy(g);
+    return st;
+}
+
+static tdm_status resolve_optimizer(const tdm_train_options *o, tdmi_settings *s)
+{
+    const tdmi_model_defaults *d = &s->model->defaults;
+    tdm_status st = tdmi_optimizer_parse(o->optimizer == NULL ? "adamw" : o->optimizer, &s->optimizer.kind);
+    if (st == TDM_OK)
+        st = choose_double("beta1", o->beta1, d->beta1, 0, false, 0.999999, &s->optimizer.beta1);
+    if (st == TDM_OK)
+        st = choose_double("beta2", o->beta2, d->beta2, 0, false, 0.999999, &s->optimizer.beta2);
+    if (st == TDM_OK)
+        st = choose_double("eps", o->eps, d->eps, 0, true, 1, &s->optimizer.eps);
+    if (st == TDM_OK)
+        st = choose_double("weight-decay", o->weight_decay, d->weight_decay, 0, false, 10, &s->optimizer.weight_decay);
+    if (st == TDM_OK)
+        st = choose_double("lr", o->lr, d->lr, 0, true, 1000, &s->lr);
+    if (st == TDM_OK)
+        st = choose_double("clip", o->clip, d->clip, 0, false, 1e9, &s->clip);
+    if (st == TDM_OK)
+        st = choose_int("warmup", o->warmup, d->warmup, 0, STEPS_MAX, &s->warmup);
+    if (st == TDM_OK)
+        st = tdmi_schedule_parse(o->schedule == NULL ? "cosine" : o->schedule, &s->schedule);
+    s->optimizer.momentum = s->optimizer.beta1;
+    return st;
+}
+
+tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
+{
+    *s = (tdmi_settings){.options = *o};
+    tdm_status st = resolve_model(o, s);
+    if (st == TDM_OK)
+        st = resolve_optimizer(o, s);
+    int steps = 0;
+    if (st == TDM_OK)
+        st = choose_int("batch", o->batch, s->model->defaults.batch, 1, 1 << 20, &s->batch);
+    if (st == TDM_OK && o->steps != TDM_UNSET)
+        st = choose_int("steps", o->steps, 0, 1, STEPS_MAX, &steps);
+    if (st == TDM_OK && o->steps == TDM_UNSET)
+        st = choose_int("epochs", o->epochs, 1, 1, 1000000, &s->epochs);
+    if (st == TDM_OK && o->steps != TDM_UNSET && o->epochs != TDM_UNSET)
+        st = tdmi_fail(TDM_ERR_INVALID, "--steps %d and --epochs %d: give one of them", o->steps, o->epochs);
+    if (st == TDM_OK)
+        st = choose_double("val-fraction", o->val_fraction, 0.05, 0, false, 0.9, &s->val_fraction);
+    if (st == TDM_OK)
+        st = choose_int("shard", o->shard, 1, 0, 1, &s->shard);
+    if (st == TDM_OK)
+        st = choose_int("save-every", o->save_every, 0, 0, STEPS_MAX, &s->save_every);
+    if (st == TDM_OK)
+        st = choose_int("keep", o->keep, 3, 1, 1000000, &s->keep);
+    if (st == TDM_OK && o->eval_every != TDM_UNSET) {
+        int every;
+        st = choose_int("eval-every", o->eval_every, 0, 1, STEPS_MAX, &every);
+        s->eval_every = every;
+    }
+    if (st == TDM_OK)
+        st = choose_double("bucket-mb", o->bucket_mb, 25, 0, true, 1 << 20, &s->bucket_mb);
+    if (st == TDM_OK && (o->trace_from == TDM_UNSET) != (o->trace_to == TDM_UNSET))
+        st = tdmi_fail(TDM_ERR_INVALID, "--trace takes FROM:TO, two steps");
+    if (st == TDM_OK && o->trace_from != TDM_UNSET && (o->trace_from < 1 || o->trace_to < o->trace_from))
+        st = tdmi_fail(TDM_ERR_INVALID, "--trace %d:%d is no range of steps; the first step is 1", o->trace_from, o->trace_to);
+    if (st != TDM_OK)
+        return st;
+    s->steps = steps;
+    s->first_bucket_mb = s->bucket_mb < 1 ? s->bucket_mb : 1;
+    if (o->run_dir != NULL && strlen(o->run_dir) >= sizeof s->run_dir - 64)
+        return tdmi_fail(TDM_ERR_INVALID, "--run: a path of %zu bytes is too long", strlen(o->run_dir));
+    if (o->run_dir != NULL)
+        snprintf(s->run_dir, sizeof s->run_dir, "%s", o->run_dir);
+    else
+        snprintf(s->run_dir, sizeof s->run_dir, "runs/%s", s->model->name);
+    return TDM_OK;
+}
+
+tdm_status tdmi_settings_set_epoch(tdmi_settings *s, int64_t steps_an_epoch)
+{
+    if (s->epochs > 0)
+        s->steps = s->epochs * steps_an_epoch;
+    if (s->steps > STEPS_MAX)
+        return tdmi_fail(TDM_ERR_INVALID, "--epochs %d are %lld steps; at most %d are possible", s->epochs,
+                         (long long)s->steps, STEPS_MAX);
+    if (s->eval_every == 0)
+        s->eval_every = s->steps < EVALUATIONS_A_RUN ? s->steps : s->steps / EVALUATIONS_A_RUN;
+    return TDM_OK;
+}
+
+tdmi_schedule tdmi_settings_schedule(const tdmi_settings *s)
+{
+    return (tdmi_schedule){.kind = s->schedule,
+                           .lr = s->lr,
+                           .end_fraction = s->schedule == TDMI_SCHEDULE_COSINE   ? 0.1
+                                           : s->schedule == TDMI_SCHEDULE_LINEAR ? 0.0
+                                                                                 : 1.0,
+                           .warmup = s->warmup,
+                           .steps = s->steps};
+}

@@ -1,0 +1,35 @@
+/* settings.h - the options of a run with every default filled in and every value checked. */
+#ifndef TDMI_TRAIN_SETTINGS_H
+#define TDMI_TRAIN_SETTINGS_H
+
+#include "models/model.h"
+#include "optim/lr_schedule.h"
+#include "optim/optimizer.h"
+
+#include <tandem/train.h>
+
+typedef struct tdmi_settings {
+    tdm_train_options options; /* as given; strings are borrowed from the caller */
+    const tdmi_model *model;
+    const char *preset;
+    tdmi_model_config config;
+    char run_dir[1024];
+    double val_fraction;
+    int batch, epochs; /* epochs 0: steps decide */
+    int64_t steps;     /* 0 until the data is known, where epochs decide */
+    tdmi_optimizer optimizer;
+    double lr, clip;
+    int warmup;
+    tdmi_schedule_kind schedule;
+    int shard, save_every, keep; /* save_every 0: at the end */
+    int64_t eval_every;          /* 0 until steps are known */
+    double bucket_mb, first_bucket_mb;
+} tdmi_settings;
+
+/* TDM_ERR_INVALID names the option, its value and what is allowed. */
+tdm_status tdmi_settings_resolve(const tdm_train_options *options, tdmi_settings *out);
+/* Once the number of steps of an epoch is known: fills steps and eval_every. */
+tdm_status tdmi_settings_set_epoch(tdmi_settings *settings, int64_t steps_an_epoch);
+tdmi_schedule tdmi_settings_schedule(const tdmi_settings *settings);
+
+#endif

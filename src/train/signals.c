@@ -1,0 +1,45 @@
+/* signals.c - two words that handlers write. Signals belong to the process, so these are the process's, not a rank's. */
+#include "train/signals.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+static atomic_int received, interrupt; /* relaxed: looked at again and again */
+static struct sigaction former_int, former_term;
+
+static void on_signal(int number)
+{
+    if (atomic_exchange_explicit(&received, number, memory_order_relaxed) != 0) {
+        signal(number, SIG_DFL); /* the second one kills */
+        raise(number);
+        return;
+    }
+    if (number == SIGINT)
+        atomic_store_explicit(&interrupt, 1, memory_order_relaxed);
+}
+
+void tdmi_signals_install(void)
+{
+    atomic_store(&received, 0);
+    atomic_store(&interrupt, 0);
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, &former_int);
+    sigaction(SIGTERM, &action, &former_term);
+}
+
+void tdmi_signals_restore(void)
+{
+    sigaction(SIGINT, &former_int, NULL);
+    sigaction(SIGTERM, &former_term, NULL);
+}
+
+int tdmi_signals_received(void)
+{
+    return atomic_load_explicit(&received, memory_order_relaxed);
+}
+
+const atomic_int *tdmi_signals_interrupt(void)
+{
+    return &interrupt;
+}

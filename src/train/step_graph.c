@@ -1,0 +1,39 @@
+/* step_graph.c - builds a model's graph and sends it through the passes. */
+#include "train/step_graph.h"
+
+static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, tdmi_graph **out)
+{
+    if (g == NULL)
+        return TDM_ERR_NO_MEMORY;
+    tdm_status st = tdmi_graph_status(g);
+    if (st == TDM_OK)
+        st = tdmi_pipeline_run(g, options);
+    if (st != TDM_OK) {
+        tdmi_graph_destroy(g);
+        return st;
+    }
+    *out = g;
+    return TDM_OK;
+}
+
+tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
+{
+    return (tdmi_pipeline_options){.train = true,
+                                   .world_size = world_size,
+                                   .bucket_cap_mb = s->bucket_mb,
+                                   .first_bucket_mb = s->first_bucket_mb,
+                                   .clip = s->clip > 0,
+                                   .shard = s->shard};
+}
+
+tdm_status tdmi_step_graph(const tdmi_settings *s, int world_size, tdmi_graph **out)
+{
+    tdmi_pipeline_options options = tdmi_step_pipeline(s, world_size);
+    return finish(s->model->build(&s->config, s->batch, TDMI_BUILD_LOSS, true), &options, out);
+}
+
+tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind, tdmi_graph **out)
+{
+    tdmi_pipeline_options options = {.train = false, .world_size = 1};
+    return finish(model->build(config, 1, kind, false), &options, out);
+}
