@@ -32,6 +32,7 @@ typedef struct entry {
 
 /* The first line that fits and whose needs are met counts. */
 static const entry defaults[] = {
+    {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, 1025, "short message on one node: one meeting instead of two"},
     {&tdmi_direct, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks reach each other's buffers"},
     {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks are on one node"},
     {&tdmi_ring, TDMI_COLL_BROADCAST, (size_t)1 << 20, SIZE_MAX, "links, long message: a chain keeps all of them busy"},

@@ -46,6 +46,7 @@ static void the_default_follows_what_the_ranks_have_in_common(void **state)
 {
     (void)state;
     const tdmi_call small = {.coll = TDMI_COLL_BROADCAST, .dtype = TDM_F32, .root = 0, .count = 10};
+    const tdmi_call short_sum = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .root = -1, .count = 256};
     const tdmi_call large = {.coll = TDMI_COLL_BROADCAST, .dtype = TDM_F32, .root = 0, .count = 1 << 20};
     assert_string_equal(chosen(&allreduce, 4, EVERYTHING), "direct");
     assert_string_equal(chosen(&allreduce, 4, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE), "direct_staged");
@@ -54,7 +55,8 @@ static void the_default_follows_what_the_ranks_have_in_common(void **state)
     assert_string_equal(chosen(&small, 4, TDMI_NEEDS_LINKS), "binomial");
     assert_string_equal(chosen(&large, 4, TDMI_NEEDS_LINKS), "ring");
     assert_string_equal(chosen(&barrier, 4, TDMI_NEEDS_LINKS), "dissemination");
-    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct");
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct_staged");
+    assert_string_equal(chosen(&short_sum, 4, EVERYTHING), "direct_staged"); /* one meeting */
 }
 
 /* No default may reorder: what is chosen without being asked gives the canonical bits. */
@@ -97,7 +99,7 @@ static void a_name_is_forced_where_it_exists(void **state)
     setenv("TANDEM_ALGO", "Ring", 1); /* as NCCL spells it */
     assert_string_equal(chosen(&all_gather, 4, EVERYTHING), "ring");
     assert_string_equal(chosen(&allreduce, 2, EVERYTHING), "ring");
-    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct"); /* a ring is no barrier */
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct_staged"); /* a ring is no barrier */
     setenv("TANDEM_ALGO", "halving_doubling", 1);
     assert_string_equal(chosen(&allreduce, 7, EVERYTHING), "halving_doubling");
 }
@@ -113,7 +115,7 @@ static void a_list_chooses_by_operation_and_size(void **state)
     call.count = 16384;
     assert_string_equal(chosen(&call, 4, EVERYTHING), "halving_doubling");
     assert_string_equal(chosen(&all_gather, 4, EVERYTHING), "ring");
-    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct");
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct_staged");
 }
 
 static void a_ring_of_sums_must_be_allowed(void **state)
