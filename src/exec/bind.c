@@ -81,7 +81,9 @@ static tdm_status bind_buckets(tdmi_exec *exec)
 
     void *memory;
     tdm_status st;
-    exec->shared = o->shard == 1 && exec->size > 1 && tdm_group_local_size(o->group) == exec->size;
+    st = exec_share(exec);
+    if (st != TDM_OK)
+        return st;
     st = exec->shared ? tdm_alloc_node(o->group, total * sizeof(float), &memory)
                       : tdm_alloc(o->group, total * sizeof(float), &memory);
     if (st != TDM_OK)
@@ -274,6 +276,7 @@ void exec_unbind(tdmi_exec *exec)
         tdmi_free(exec->bucket[b].segment);
     }
     tdm_reducer_destroy(exec->reducer);
+    exec_unshare(exec);
     if (exec->bucket != NULL) {
         tdm_free(group, exec->parameters);
         tdm_free(group, (void *)exec->commit);

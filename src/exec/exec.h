@@ -2,7 +2,7 @@
  *
  * Training walks the nodes in order. A bucket's reduction starts at its BUCKET_START node and advances between the compute
  * nodes that follow; the optimizer updates this rank's slices; PARAMETERS_READY is where ranks meet before the next step.
- * Where all ranks are on one node there is one copy of the parameters, each slice written by its owner. */
+ * The ranks of a node share one copy of the parameters, each slice written by its owner (sharing.c). */
 #ifndef TDMI_EXEC_EXEC_H
 #define TDMI_EXEC_EXEC_H
 

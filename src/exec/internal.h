@@ -47,6 +47,8 @@ struct tdmi_exec {
     tdm_reducer *reducer;
     float *parameters;     /* own parameters: all buckets, one after the other; NULL with parameters_of */
     bool shared;           /* `parameters` is one copy for the node */
+    tdm_group *node_group; /* with several nodes: the ranks of this one; else NULL */
+    tdm_group *leaders;    /* with several nodes: the first rank of each, on those ranks; else NULL */
     double *verdict;       /* VERDICT_COUNT numbers that all ranks add up */
     _Atomic uint64_t *commit; /* one word a rank of the node, shared: 2 step + 1 inside the update of a step, 2 step after it */
     int commit_count, commit_own;
@@ -65,6 +67,11 @@ enum { VERDICT_LOSS, VERDICT_SQUARES, VERDICT_STOP, VERDICT_COUNT };
 /* bind.c */
 tdm_status exec_bind(tdmi_exec *exec);
 void exec_unbind(tdmi_exec *exec);
+/* sharing.c: whether the ranks of a node share one copy of the parameters, and the groups that keep the copies equal. */
+tdm_status exec_share(tdmi_exec *exec);
+void exec_unshare(tdmi_exec *exec);
+/* Every rank of the node sees what all ranks of all nodes have written to their slices. */
+tdm_status exec_sharing_meet(tdmi_exec *exec);
 /* update.c */
 void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
 double exec_squares_of_slice(tdmi_exec *exec, int bucket);

@@ -51,10 +51,8 @@ tdm_status exec_gather_start(tdmi_exec *exec, int b)
 
 tdm_status exec_parameters_ready(tdmi_exec *exec, int b)
 {
-    if (exec->shared) {
-        /* All updates are before all PARAMETERS_READY nodes, so one meeting serves the buckets that follow too. */
-        return b == 0 ? tdm_barrier(exec->options.group, NULL) : TDM_OK;
-    }
+    if (exec->shared) /* all updates are before all PARAMETERS_READY nodes: one meeting serves the buckets that follow too */
+        return b == 0 ? exec_sharing_meet(exec) : TDM_OK;
     tdm_work *work = exec->bucket[b].gathering;
     exec->bucket[b].gathering = NULL;
     return work == NULL ? TDM_OK : tdm_work_wait(work);

@@ -1,0 +1,97 @@
+/* sharing.c - one copy of the parameters a node.
+ *
+ *     node 0: ranks 0 1      node 1: ranks 2 3        slices of a bucket  | 0 | 1 | 2 | 3 |
+ *     each rank writes its slice into its node's copy, the node meets, then the first rank of each node gathers the
+ *     others' halves (here 0 and 2 exchange | 0 | 1 | for | 2 | 3 |), and the node meets again
+ *
+ * Ranks of a node hold neighbouring slices when nodes have equally many ranks in a row, as launchers place them. Any other
+ * placement over several nodes keeps one copy a rank. */
+#include "exec/internal.h"
+
+#include "core/memory.h"
+
+typedef struct place {
+    int32_t local_rank, local_size;
+} place;
+
+/* The same answer on all ranks, from the places of all. */
+static bool in_rows(const place *places, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (places[r].local_size != places[0].local_size || places[r].local_rank != r % places[0].local_size)
+            return false;
+    return true;
+}
+
+static tdm_status make_groups(tdmi_exec *exec, int local_size)
+{
+    tdm_group *group = exec->options.group;
+    int *ranks = tdmi_calloc((size_t)exec->size, sizeof *ranks, "executor");
+    if (ranks == NULL)
+        return TDM_ERR_NO_MEMORY;
+    int first = exec->rank / local_size * local_size, nodes = exec->size / local_size;
+    for (int i = 0; i < local_size; i++)
+        ranks[i] = first + i;
+    tdm_status st = tdm_group_create_sub(group, ranks, local_size, &exec->node_group);
+    for (int i = 0; i < nodes; i++)
+        ranks[i] = i * local_size;
+    if (st == TDM_OK && exec->rank == first)
+        st = tdm_group_create_sub(group, ranks, nodes, &exec->leaders);
+    tdmi_free(ranks);
+    return st;
+}
+
+tdm_status exec_share(tdmi_exec *exec)
+{
+    tdm_group *group = exec->options.group;
+    if (exec->options.shard != 1 || exec->size == 1)
+        return TDM_OK;
+    place own = {tdm_group_local_rank(group), tdm_group_local_size(group)};
+    place *places = tdmi_calloc((size_t)exec->size, sizeof *places, "executor");
+    if (places == NULL)
+        return TDM_ERR_NO_MEMORY;
+    tdm_status st = tdm_all_gather(group, &own, places, sizeof own, TDM_U8, NULL);
+    bool rows = st == TDM_OK && in_rows(places, exec->size);
+    tdmi_free(places);
+    exec->shared = rows && own.local_size > 1;
+    return exec->shared && own.local_size < exec->size ? make_groups(exec, own.local_size) : st;
+}
+
+void exec_unshare(tdmi_exec *exec)
+{
+    tdm_group_destroy(exec->leaders);
+    tdm_group_destroy(exec->node_group);
+}
+
+/* Leaders only: the part of each bucket that this node's ranks own, for those of the others. */
+static tdm_status exchange(tdmi_exec *exec)
+{
+    tdm_status st = TDM_OK;
+    int started = 0, count = exec->graph->bucket_count;
+    for (; started < count && st == TDM_OK; started++) {
+        exec_bucket *b = &exec->bucket[started];
+        size_t part = b->slice_count * (size_t)tdm_group_size(exec->node_group);
+        st = tdm_all_gather(exec->leaders, b->parameters + part * (size_t)tdm_group_rank(exec->leaders), b->parameters, part,
+                            TDM_F32, &b->gathering);
+    }
+    for (int i = 0; i < started; i++) {
+        tdm_work *work = exec->bucket[i].gathering;
+        exec->bucket[i].gathering = NULL;
+        tdm_status waited = work == NULL ? TDM_OK : tdm_work_wait(work);
+        st = st == TDM_OK ? waited : st;
+    }
+    return st;
+}
+
+tdm_status exec_sharing_meet(tdmi_exec *exec)
+{
+    if (exec->node_group == NULL)
+        return tdm_barrier(exec->options.group, NULL);
+    tdm_status st = tdm_barrier(exec->node_group, NULL);
+    if (st == TDM_OK && exec->leaders != NULL) {
+        st = exchange(exec);
+        if (st != TDM_OK)
+            tdm_group_abort(exec->node_group, tdm_error_text()); /* the rest of the node waits in the next meeting */
+    }
+    return st == TDM_OK ? tdm_barrier(exec->node_group, NULL) : st;
+}
