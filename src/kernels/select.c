@@ -18,23 +18,23 @@
 
 /* X(NAME, kernels of TDMI_OP_NAME, best first; the plain one last) */
 #define KERNELS_MAP(X)                                                                                                 \
-    X(EMBEDDING, &tdmi_plain_embedding)                                                                                \
-    X(LINEAR, SIMD(linear) &tdmi_plain_linear)                                                                          \
-    X(LAYERNORM, &tdmi_plain_layernorm)                                                                                \
-    X(RESIDUAL, &tdmi_plain_residual)                                                                                  \
-    X(GELU, &tdmi_plain_gelu)                                                                                          \
-    X(ATTENTION, &tdmi_plain_attention)                                                                                \
-    X(DROPOUT, &tdmi_plain_dropout)                                                                                    \
-    X(CROSS_ENTROPY, &tdmi_plain_cross_entropy)                                                                        \
-    X(EMBEDDING_BACKWARD, &tdmi_plain_embedding_backward)                                                              \
-    X(LINEAR_BACKWARD_INPUT, SIMD(linear_backward_input) &tdmi_plain_linear_backward_input)                             \
-    X(LINEAR_BACKWARD_WEIGHT, SIMD(linear_backward_weight) &tdmi_plain_linear_backward_weight)                          \
-    X(LAYERNORM_BACKWARD, &tdmi_plain_layernorm_backward)                                                              \
-    X(GELU_BACKWARD, &tdmi_plain_gelu_backward)                                                                        \
-    X(ATTENTION_BACKWARD, &tdmi_plain_attention_backward)                                                              \
-    X(DROPOUT_BACKWARD, &tdmi_plain_dropout_backward)                                                                  \
-    X(CROSS_ENTROPY_BACKWARD, &tdmi_plain_cross_entropy_backward)                                                      \
-    X(ADD, &tdmi_plain_add)
+    X(EMBEDDING, SIMD(embedding) &tdmi_plain_embedding)                                                                \
+    X(LINEAR, SIMD(linear) &tdmi_plain_linear)                                                                         \
+    X(LAYERNORM, SIMD(layernorm) &tdmi_plain_layernorm)                                                                \
+    X(RESIDUAL, SIMD(residual) &tdmi_plain_residual)                                                                   \
+    X(GELU, SIMD(gelu) &tdmi_plain_gelu)                                                                               \
+    X(ATTENTION, SIMD(attention) &tdmi_plain_attention)                                                                \
+    X(DROPOUT, SIMD(dropout) &tdmi_plain_dropout)                                                                      \
+    X(CROSS_ENTROPY, SIMD(cross_entropy) &tdmi_plain_cross_entropy)                                                    \
+    X(EMBEDDING_BACKWARD, SIMD(embedding_backward) &tdmi_plain_embedding_backward)                                     \
+    X(LINEAR_BACKWARD_INPUT, SIMD(linear_backward_input) &tdmi_plain_linear_backward_input)                            \
+    X(LINEAR_BACKWARD_WEIGHT, SIMD(linear_backward_weight) &tdmi_plain_linear_backward_weight)                         \
+    X(LAYERNORM_BACKWARD, SIMD(layernorm_backward) &tdmi_plain_layernorm_backward)                                     \
+    X(GELU_BACKWARD, SIMD(gelu_backward) &tdmi_plain_gelu_backward)                                                    \
+    X(ATTENTION_BACKWARD, SIMD(attention_backward) &tdmi_plain_attention_backward)                                     \
+    X(DROPOUT_BACKWARD, SIMD(dropout_backward) &tdmi_plain_dropout_backward)                                           \
+    X(CROSS_ENTROPY_BACKWARD, SIMD(cross_entropy_backward) &tdmi_plain_cross_entropy_backward)                         \
+    X(ADD, SIMD(add) &tdmi_plain_add)
 
 #define KERNELS_LIST(NAME, ...) static const tdmi_kernel *const kernels_##NAME[] = {__VA_ARGS__};
 KERNELS_MAP(KERNELS_LIST)

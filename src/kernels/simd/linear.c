@@ -41,20 +41,15 @@ static bool few_rows(const product *p)
     return p->N * (p->I + p->O) < p->I * p->O;
 }
 
-static int64_t whole_panels(int64_t n)
-{
-    return (n + PANEL - 1) / PANEL * PANEL;
-}
-
 static void places(product *p, size_t *workspace_floats)
 {
     int64_t panels;
     if (few_rows(p)) {
-        const int64_t n = whole_panels(p->N < CHUNK_N ? p->N : CHUNK_N);
-        panels = n * (p->I < CHUNK_K ? p->I : CHUNK_K);
+        const int64_t n = whole_panels(least(p->N, CHUNK_N));
+        panels = n * least(p->I, CHUNK_K);
         p->room = ROWS_OF_W * (n + p->block + LANES);
     } else {
-        panels = p->block * whole_panels(p->O < CHUNK_O ? p->O : CHUNK_O);
+        panels = p->block * whole_panels(least(p->O, CHUNK_O));
         p->room = ROWS_OF_X * (p->block + LANES);
     }
     if (p->panels != NULL)
@@ -75,13 +70,13 @@ static tdm_status prepare(const tdmi_kernel_io *io, void **state, size_t *worksp
 static void columns_of_y(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
-    const int64_t o = tile * ROWS_OF_W, m = p->O - o < ROWS_OF_W ? p->O - o : ROWS_OF_W, width = whole_panels(p->n);
+    const int64_t o = tile * ROWS_OF_W, m = least(p->O - o, ROWS_OF_W), width = whole_panels(p->n);
     float *turned = p->rooms + worker * p->room, *spread = turned + ROWS_OF_W * width;
-    fetch_ahead ahead = {.at = p->w + (o + m) * p->I + p->k0, .rows = p->O - o - m < m ? p->O - o - m : m, .columns = p->k,
+    fetch_ahead ahead = {.at = p->w + (o + m) * p->I + p->k0, .rows = least(p->O - o - m, m), .columns = p->k,
                          .row = p->I};
     ahead.lines = m * p->k / 16 / (((m + TALL - 1) / TALL) * (width / PANEL)) + 1;
     for (int64_t k = 0; k < p->k; k += p->block) {
-        const int64_t kc = p->k - k < p->block ? p->k - k : p->block;
+        const int64_t kc = least(p->k - k, p->block);
         const operand_a w = SIMD_NAME(spread_rows)(m, kc, p->w + o * p->I + p->k0 + k, p->I, spread);
         SIMD_NAME(multiply)(m, p->n, kc, w, (operand_b){p->panels + k * width, kc * PANEL, PANEL, true}, turned, width,
                             (operand_d){k > 0 ? turned : NULL, width}, &ahead);
@@ -95,11 +90,11 @@ static void multiply_few_rows(product *p)
 {
     const int64_t chunk_k = p->I < CHUNK_K ? p->I : CHUNK_K / p->block * p->block;
     for (p->n0 = 0; p->n0 < p->N; p->n0 += p->n) {
-        p->n = p->N - p->n0 < CHUNK_N ? p->N - p->n0 : CHUNK_N;
+        p->n = least(p->N - p->n0, CHUNK_N);
         for (p->k0 = 0; p->k0 < p->I; p->k0 += p->k) {
-            p->k = p->I - p->k0 < chunk_k ? p->I - p->k0 : chunk_k;
+            p->k = least(p->I - p->k0, chunk_k);
             for (int64_t k = 0; k < p->k; k += p->block)
-                SIMD_NAME(pack_transposed)(p->k - k < p->block ? p->k - k : p->block, p->n,
+                SIMD_NAME(pack_transposed)(least(p->k - k, p->block), p->n,
                                            p->x + p->n0 * p->I + p->k0 + k, p->I, p->panels + k * whole_panels(p->n));
             tdmi_kernels_tiles((p->O + ROWS_OF_W - 1) / ROWS_OF_W, columns_of_y, p);
         }
@@ -110,7 +105,7 @@ static void multiply_few_rows(product *p)
 static void rows_of_y(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
-    const int64_t n = tile * ROWS_OF_X, m = p->N - n < ROWS_OF_X ? p->N - n : ROWS_OF_X;
+    const int64_t n = tile * ROWS_OF_X, m = least(p->N - n, ROWS_OF_X);
     const operand_a x = SIMD_NAME(spread_rows)(m, p->k, p->x + n * p->I + p->k0, p->I, p->rooms + worker * p->room);
     float *y = p->y + n * p->O + p->o0;
     const operand_d bias = {p->b != NULL ? p->b + p->o0 : NULL, 0}, before = {y, p->O};
@@ -121,9 +116,9 @@ static void rows_of_y(void *arg, int64_t tile, int worker)
 static void multiply_many_rows(product *p)
 {
     for (p->o0 = 0; p->o0 < p->O; p->o0 += p->o) {
-        p->o = p->O - p->o0 < CHUNK_O ? p->O - p->o0 : CHUNK_O;
+        p->o = least(p->O - p->o0, CHUNK_O);
         for (p->k0 = 0; p->k0 < p->I; p->k0 += p->k) {
-            p->k = p->I - p->k0 < p->block ? p->I - p->k0 : p->block;
+            p->k = least(p->I - p->k0, p->block);
             SIMD_NAME(pack_transposed)(p->k, p->o, p->w + p->o0 * p->I + p->k0, p->I, p->panels);
             tdmi_kernels_tiles((p->N + ROWS_OF_X - 1) / ROWS_OF_X, rows_of_y, p);
         }

@@ -25,16 +25,6 @@ typedef struct {
     bool add, add_bias;
 } product;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t whole_panels(int64_t n)
-{
-    return (n + PANEL - 1) / PANEL * PANEL;
-}
-
 static product input_shape(const tdmi_kernel_io *io)
 {
     product p = {.O = io->in[1].dims[0], .I = io->in[1].dims[1], .add = tdmi_accumulates(io, 0)};
@@ -57,15 +47,15 @@ static tdm_status prepare_input(const tdmi_kernel_io *io, void **state, size_t *
 static void rows_of_dx(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
-    const int64_t n = tile * p->rows, m = smaller(p->rows, p->N - n);
+    const int64_t n = tile * p->rows, m = least(p->rows, p->N - n);
     float *spread = p->rooms + worker * p->room;
     for (int64_t i0 = 0; i0 < p->I; i0 += CHUNK_I) {
-        const int64_t i = smaller(CHUNK_I, p->I - i0);
+        const int64_t i = least(CHUNK_I, p->I - i0);
         const int64_t tiles = (m + TALL - 1) / TALL * (whole_panels(i) / PANEL);
         float *dx = p->out + n * p->I + i0;
         for (int64_t k = 0; k < p->O; k += p->block) {
-            const int64_t kc = smaller(p->block, p->O - k), next = k + kc;
-            fetch_ahead ahead = {.at = p->b + next * p->I + i0, .rows = smaller(p->block, p->O - next), .columns = i,
+            const int64_t kc = least(p->block, p->O - k), next = k + kc;
+            fetch_ahead ahead = {.at = p->b + next * p->I + i0, .rows = least(p->block, p->O - next), .columns = i,
                                  .row = p->I, .lines = kc * i / 16 / tiles + 1};
             const operand_a dy = SIMD_NAME(spread_rows)(m, kc, p->dy + n * p->O + k, p->O, spread);
             SIMD_NAME(multiply)(m, i, kc, dy, (operand_b){p->b + k * p->I + i0, PANEL, p->I, false}, dx, p->I,
@@ -94,7 +84,7 @@ static product weight_shape(const tdmi_kernel_io *io)
 static tdm_status prepare_weight(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
 {
     const product p = weight_shape(io);
-    const int64_t panels = p.block * whole_panels(smaller(p.I, CHUNK_I));
+    const int64_t panels = p.block * whole_panels(least(p.I, CHUNK_I));
     *workspace_nbytes = (size_t)(panels + p.room * tdmi_kernels_threads()) * sizeof(float);
     *state = NULL;
     return TDM_OK;
@@ -125,14 +115,14 @@ static void copy_columns(int64_t m, int64_t kc, const float *dy, int64_t row, fl
 static void rows_of_dw(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
-    const int64_t o = tile * COLUMNS_OF_DY, m = smaller(COLUMNS_OF_DY, p->O - o);
+    const int64_t o = tile * COLUMNS_OF_DY, m = least(COLUMNS_OF_DY, p->O - o);
     float *columns = p->rooms + worker * p->room, *dw = p->out + o * p->I + p->i0, sums[COLUMNS_OF_DY];
     copy_columns(m, p->k, p->dy + p->k0 * p->O + o, p->O, columns, sums);
     if (p->db != NULL && p->i0 == 0)
         for (int64_t j = 0; j < m; j++)
             p->db[o + j] = sums[j] + (p->k0 > 0 || p->add_bias ? p->db[o + j] : 0.0f);
     const int64_t tiles = (m + TALL - 1) / TALL * (whole_panels(p->i) / PANEL);
-    fetch_ahead ahead = {.at = dw + m * p->I, .rows = smaller(m, p->O - o - m), .columns = p->i, .row = p->I,
+    fetch_ahead ahead = {.at = dw + m * p->I, .rows = least(m, p->O - o - m), .columns = p->i, .row = p->I,
                          .lines = m * p->i / 16 / tiles + 1};
     SIMD_NAME(multiply)(m, p->i, p->k, (operand_a){columns, 1, COLUMNS_OF_DY},
                         (operand_b){p->panels, p->k * PANEL, PANEL, true}, dw, p->I,
@@ -144,12 +134,12 @@ static void run_weight(const void *state, const tdmi_kernel_io *io, const void *
     (void)state;
     product p = weight_shape(io);
     p.dy = in[0], p.b = in[1], p.out = out[0], p.db = out[1], p.panels = workspace;
-    p.rooms = p.panels + p.block * whole_panels(smaller(p.I, CHUNK_I));
+    p.rooms = p.panels + p.block * whole_panels(least(p.I, CHUNK_I));
     p.add = tdmi_accumulates(io, 0), p.add_bias = tdmi_accumulates(io, 1);
     for (p.i0 = 0; p.i0 < p.I; p.i0 += p.i) {
-        p.i = smaller(CHUNK_I, p.I - p.i0);
+        p.i = least(CHUNK_I, p.I - p.i0);
         for (p.k0 = 0; p.k0 < p.N; p.k0 += p.k) {
-            p.k = smaller(p.block, p.N - p.k0);
+            p.k = least(p.block, p.N - p.k0);
             SIMD_NAME(pack)(p.k, p.i, p.b + p.k0 * p.I + p.i0, p.I, p.panels);
             tdmi_kernels_tiles((p.O + COLUMNS_OF_DY - 1) / COLUMNS_OF_DY, rows_of_dw, &p);
         }

@@ -47,6 +47,11 @@ typedef struct {
 void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
                          fetch_ahead *ahead);
 
+INLINE int64_t whole_panels(int64_t n)
+{
+    return (n + PANEL - 1) / PANEL * PANEL;
+}
+
 /* Blocks of about equal size: the least multiple of 16 that cuts `size` into as few blocks of at most `most` as can be. */
 INLINE int64_t even_block(int64_t size, int64_t most)
 {

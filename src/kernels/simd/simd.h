@@ -6,7 +6,12 @@
 #include "kernels/kernel.h"
 
 #define TDMI_SIMD_KERNELS(isa)                                                                                         \
-    extern const tdmi_kernel tdmi_##isa##_linear, tdmi_##isa##_linear_backward_input, tdmi_##isa##_linear_backward_weight;
+    extern const tdmi_kernel tdmi_##isa##_linear, tdmi_##isa##_linear_backward_input,                                  \
+        tdmi_##isa##_linear_backward_weight, tdmi_##isa##_embedding, tdmi_##isa##_embedding_backward,                  \
+        tdmi_##isa##_layernorm, tdmi_##isa##_layernorm_backward, tdmi_##isa##_residual, tdmi_##isa##_add,              \
+        tdmi_##isa##_gelu, tdmi_##isa##_gelu_backward, tdmi_##isa##_attention, tdmi_##isa##_attention_backward,        \
+        tdmi_##isa##_dropout, tdmi_##isa##_dropout_backward, tdmi_##isa##_cross_entropy,                               \
+        tdmi_##isa##_cross_entropy_backward;
 
 TDMI_SIMD_KERNELS(avx2)
 TDMI_SIMD_KERNELS(avx512)

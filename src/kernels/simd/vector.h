@@ -5,6 +5,7 @@
 
 #include "core/cpu.h"
 
+#include <immintrin.h>
 #include <string.h>
 
 #define SIMD_JOIN2(a, b, c) a##b##_##c
@@ -33,6 +34,11 @@ typedef float vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef float vf_unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t vi_unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+INLINE int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 INLINE vf load(const float *p)
 {
@@ -65,6 +71,65 @@ INLINE vf splat(float value)
     return value - (vf){0};
 }
 
+INLINE vi as_int(vf v)
+{
+    return (vi)v;
+}
+
+INLINE vf as_float(vi v)
+{
+    return (vf)v;
+}
+
+/* Lane by lane the larger, the smaller; b where either is NaN. Compilers make four instructions of a comparison and a choice
+ * where one does it. */
+INLINE vf larger(vf a, vf b)
+{
+#if LANES == 16
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#endif
+}
+
+INLINE vf smaller(vf a, vf b)
+{
+#if LANES == 16
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#else
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#endif
+}
+
+/* a in the first n lanes, b in the others; n may be out of range. */
+INLINE vf first_lanes(int64_t n, vf a, vf b)
+{
+#if LANES == 16
+    const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#else
+    const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
+#endif
+    const vi mask = lane < (int32_t)(n < 0 ? 0 : n > LANES ? LANES : n);
+    return as_float((mask & as_int(a)) | (~mask & as_int(b)));
+}
+
+/* exp within 2 units in the last place; about 1e-38 below -87, about 2e38 above 88, NaN for NaN. With x = n log 2 + r, it is
+ * 2^n exp r; adding 1.5 x 2^23 rounds to n and leaves n in the low bits. */
+INLINE vf exponential(vf x)
+{
+    const vf rounder = splat(12582912.0f);
+    x = smaller(splat(88.3f), larger(splat(-87.3f), x));
+    const vf shifted = x * 1.44269504088896341f + rounder, n = shifted - rounder;
+    const vf r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    return p * as_float((as_int(shifted) << 23) + 0x3f800000);
+}
+
 /* Sum of the lanes, in the order of a balanced tree. */
 INLINE float sum_lanes(vf v)
 {
@@ -76,6 +141,16 @@ INLINE float sum_lanes(vf v)
         for (int i = 0; i < width; i++)
             lane[i] += lane[i + width];
     return lane[0];
+}
+
+INLINE float largest_lane(vf v)
+{
+    float lane[LANES], most;
+    store(lane, v);
+    most = lane[0];
+    for (int i = 1; i < LANES; i++)
+        most = lane[i] > most ? lane[i] : most;
+    return most;
 }
 
 #endif

@@ -98,10 +98,53 @@ static void products_equal_plain_ones(void **state)
             check(ops[o], &sizes[i]);
 }
 
+static const tdmi_op row_ops[] = {
+    TDMI_OP_EMBEDDING,     TDMI_OP_EMBEDDING_BACKWARD, TDMI_OP_LAYERNORM, TDMI_OP_LAYERNORM_BACKWARD,
+    TDMI_OP_RESIDUAL,      TDMI_OP_ADD,                TDMI_OP_GELU,      TDMI_OP_GELU_BACKWARD,
+    TDMI_OP_DROPOUT,       TDMI_OP_DROPOUT_BACKWARD,   TDMI_OP_CROSS_ENTROPY,
+    TDMI_OP_CROSS_ENTROPY_BACKWARD,
+};
+
+static void row_kernels_equal_plain_ones(void **state)
+{
+    (void)state;
+    static const case_sizes sizes[] = {
+        {.B = 1, .T = 1, .C = 1, .V = 1, .P = 1},
+        {.B = 1, .T = 3, .C = 7, .V = 9, .P = 3, .no_positions = true},
+        {.B = 2, .T = 9, .C = 33, .V = 65, .P = 11, .accumulate = 1},
+        {.B = 3, .T = 5, .C = 130, .V = 1001, .P = 5, .accumulate = 6, .spread = 9},
+        {.B = 2, .T = 37, .C = 256, .V = 256, .P = 64, .accumulate = 7},
+        {.B = 1, .T = 2, .C = 16401, .V = 5, .P = 2},
+        {.B = 1, .T = 3, .C = 4, .V = 9001, .P = 3, .spread = 30},
+    };
+    for (size_t o = 0; o < sizeof row_ops / sizeof *row_ops; o++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            check(row_ops[o], &sizes[i]);
+}
+
+static void attention_equals_the_plain_one(void **state)
+{
+    (void)state;
+    static const case_sizes sizes[] = {
+        {.B = 1, .T = 1, .C = 1, .H = 1},
+        {.B = 2, .T = 5, .C = 6, .H = 2},
+        {.B = 1, .T = 33, .C = 51, .H = 3},
+        {.B = 2, .T = 64, .C = 128, .H = 2, .spread = 4},
+        {.B = 1, .T = 215, .C = 80, .H = 2},
+        {.B = 1, .T = 401, .C = 20, .H = 1, .spread = 8},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check(TDMI_OP_ATTENTION, &sizes[i]);
+        check(TDMI_OP_ATTENTION_BACKWARD, &sizes[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_equal_plain_ones),
+        cmocka_unit_test(row_kernels_equal_plain_ones),
+        cmocka_unit_test(attention_equals_the_plain_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -1,0 +1,158 @@
+/* attention_backward.c - gradients of causal attention; p is computed again from the scores and lse.
+ *
+ *                  keys ->                 for SQUARE queries by SQUARE keys of one head, on or below the diagonal:
+ *   queries       +---+                      ROWS queries at a time: p = exp(q k^T - lse), ds = p (dy v^T - delta),
+ *     |           | \ |   skipped            dq += ds k
+ *     v           +---+---+                  then ROWS keys at a time: dv += p^T dy, dk += ds^T q
+ *                 |   | \ |
+ *                 +---+---+                with delta = dy . y of each query, and the scale of the scores inside ds
+ * Only one square of p and of ds exists at a time. One head of one sequence is a tile of work. */
+#include "kernels/simd/multiply.h"
+#include "kernels/simd/simd.h"
+
+#include "kernels/shapes.h"
+#include "kernels/threads.h"
+
+#include <math.h>
+
+#define SQUARE 192
+#define ROWS 24
+_Static_assert(SQUARE % ROWS == 0 && SQUARE % PANEL == 0 && SQUARE <= K_BLOCK, "squares are whole rows and whole panels");
+
+typedef struct {
+    const float *dy, *qkv, *y, *lse;
+    float *dqkv, *rooms;
+    int64_t T, C, H, D;
+    int64_t width; /* of the rows of p and ds */
+    int64_t room;  /* floats of each worker */
+    float scale;
+} operands;
+
+/* What one head works with. Rows of q, k, v and their gradients are 3 C apart, those of dy and y C. */
+typedef struct {
+    const float *q, *k, *v, *dy, *y, *lse;
+    float *dq, *dk, *dv;
+    float *keys, *values; /* turned, in panels */
+    float *p, *ds;        /* [SQUARE][width] */
+    float *delta;         /* [T] */
+} one_head;
+
+static operands shape_of(const tdmi_kernel_io *io)
+{
+    operands o = {.T = io->in[1].dims[1], .C = io->in[1].dims[2] / 3, .H = io->attr.heads};
+    o.D = o.C / o.H;
+    o.scale = 1.0f / sqrtf((float)o.D);
+    o.width = whole_panels(least(o.T, SQUARE));
+    o.room = 2 * whole_panels(o.T) * o.D + 2 * o.width * o.width + whole_panels(o.T);
+    return o;
+}
+
+static bool supports(const tdmi_kernel_io *io)
+{
+    return io->in[1].dims[2] / 3 / io->attr.heads <= K_BLOCK;
+}
+
+static tdm_status prepare(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
+{
+    *workspace_nbytes = (size_t)(shape_of(io).room * tdmi_kernels_threads()) * sizeof(float);
+    *state = NULL;
+    return TDM_OK;
+}
+
+static float dot(const float *a, const float *b, int64_t count)
+{
+    vf sum = {0};
+    int64_t c = 0;
+    for (; c + LANES <= count; c += LANES)
+        sum += load(a + c) * load(b + c);
+    if (c < count)
+        sum += load_part(a + c, count - c, 0.0f) * load_part(b + c, count - c, 0.0f);
+    return sum_lanes(sum);
+}
+
+/* A row of scores becomes p, a row of dp becomes ds; both are 0 from `valid` on. */
+static void gradients_of_row(float *p, float *ds, int64_t n, int64_t valid, float scale, float lse, float delta)
+{
+    for (int64_t v = 0; v < n; v += LANES) {
+        const vf e = exponential(load(p + v) * scale - lse), kept = v + LANES <= valid ? e : first_lanes(valid - v, e, (vf){0});
+        store(p + v, kept);
+        const vf d = kept * (load(ds + v) - delta) * scale;
+        store(ds + v, v + LANES <= valid ? d : first_lanes(valid - v, d, (vf){0}));
+    }
+}
+
+/* p, ds and dq of the queries of a square. */
+static void queries_of_square(const operands *o, const one_head *h, int64_t query, int64_t queries, int64_t key)
+{
+    const int64_t row = 3 * o->C;
+    const operand_b keys = {h->keys + key * o->D, o->D * PANEL, PANEL, true};
+    const operand_b values = {h->values + key * o->D, o->D * PANEL, PANEL, true};
+    for (int64_t i = 0; i < queries; i += ROWS) {
+        const int64_t at = query + i, m = least(queries - i, ROWS);
+        const int64_t n = least(at + m - key, SQUARE);
+        float *p = h->p + i * o->width, *ds = h->ds + i * o->width;
+        SIMD_NAME(multiply)(m, n, o->D, (operand_a){h->q + at * row, row, 1}, keys, p, o->width, (operand_d){NULL, 0}, NULL);
+        SIMD_NAME(multiply)(m, n, o->D, (operand_a){h->dy + at * o->C, o->C, 1}, values, ds, o->width, (operand_d){NULL, 0},
+                            NULL);
+        for (int64_t r = 0; r < m; r++)
+            gradients_of_row(p + r * o->width, ds + r * o->width, n, at + r + 1 - key, o->scale, h->lse[at + r],
+                             h->delta[at + r]);
+        float *dq = h->dq + at * row;
+        SIMD_NAME(multiply)(m, o->D, n, (operand_a){ds, o->width, 1}, (operand_b){h->k + key * row, PANEL, row, false}, dq,
+                            row, (operand_d){key > 0 ? dq : NULL, row}, NULL);
+    }
+}
+
+/* dk and dv of the keys of a square. */
+static void keys_of_square(const operands *o, const one_head *h, int64_t query, int64_t queries, int64_t key, int64_t keys)
+{
+    const int64_t row = 3 * o->C;
+    for (int64_t i = 0; i < keys; i += ROWS) {
+        const int64_t at = key + i, m = least(keys - i, ROWS);
+        const int64_t first = at > query ? at - query : 0; /* the queries before do not see these keys */
+        const int64_t from = query + first, offset = first * o->width + i;
+        float *dv = h->dv + at * row, *dk = h->dk + at * row;
+        SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->p + offset, 1, o->width},
+                            (operand_b){h->dy + from * o->C, PANEL, o->C, false}, dv, row,
+                            (operand_d){query > key ? dv : NULL, row}, NULL);
+        SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->ds + offset, 1, o->width},
+                            (operand_b){h->q + from * row, PANEL, row, false}, dk, row,
+                            (operand_d){query > key ? dk : NULL, row}, NULL);
+    }
+}
+
+static void head(void *arg, int64_t tile, int worker)
+{
+    const operands *o = arg;
+    const int64_t T = o->T, C = o->C, b = tile / o->H, at = tile % o->H * o->D;
+    one_head h = {.q = o->qkv + b * T * 3 * C + at, .dy = o->dy + b * T * C + at, .y = o->y + b * T * C + at,
+                  .lse = o->lse + tile * T, .dq = o->dqkv + b * T * 3 * C + at, .keys = o->rooms + worker * o->room};
+    h.k = h.q + C, h.v = h.k + C, h.dk = h.dq + C, h.dv = h.dk + C;
+    h.values = h.keys + whole_panels(T) * o->D, h.p = h.values + whole_panels(T) * o->D;
+    h.ds = h.p + o->width * o->width, h.delta = h.ds + o->width * o->width;
+    SIMD_NAME(pack_transposed)(o->D, T, h.k, 3 * C, h.keys);
+    SIMD_NAME(pack_transposed)(o->D, T, h.v, 3 * C, h.values);
+    for (int64_t t = 0; t < T; t++)
+        h.delta[t] = dot(h.dy + t * C, h.y + t * C, o->D);
+    for (int64_t query = 0; query < T; query += SQUARE)
+        for (int64_t key = 0; key <= query; key += SQUARE) {
+            const int64_t queries = least(T - query, SQUARE), keys = least(T - key, SQUARE);
+            queries_of_square(o, &h, query, queries, key);
+            keys_of_square(o, &h, query, queries, key, keys);
+        }
+}
+
+static void run(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
+{
+    (void)state;
+    operands o = shape_of(io);
+    o.dy = in[0], o.qkv = in[1], o.y = in[2], o.lse = in[3], o.dqkv = out[0], o.rooms = workspace;
+    tdmi_kernels_tiles(io->in[1].dims[0] * o.H, head, &o);
+}
+
+const tdmi_kernel SIMD_NAME(attention_backward) = {.name = SIMD_LABEL("attention_backward"),
+                                                   .op = TDMI_OP_ATTENTION_BACKWARD,
+                                                   .isa = SIMD_NEEDS,
+                                                   .supports = supports,
+                                                   .prepare = prepare,
+                                                   .run = run};
