@@ -177,26 +177,6 @@ tdm_status tdmi_arena_back(tdmi_arena *arena, size_t offset, size_t nbytes)
     return TDM_OK;
 }
 
-/* Pages that lie whole inside the range; none if first_out >= last_out. */
-static void whole_pages(size_t offset, size_t nbytes, size_t *first_out, size_t *last_out)
-{
-    *first_out = (offset + PAGE - 1) & ~(PAGE - 1);
-    *last_out = (offset + nbytes) & ~(PAGE - 1);
-}
-
-/* Whole pages were zero when they were backed; what shares a page with a neighbour may hold old bytes. */
-static void clear_edges(tdmi_arena *arena, size_t offset, size_t nbytes)
-{
-    size_t first, last;
-    whole_pages(offset, nbytes, &first, &last);
-    if (first >= last) {
-        memset(arena->base + offset, 0, nbytes);
-        return;
-    }
-    memset(arena->base + offset, 0, first - offset);
-    memset(arena->base + last, 0, offset + nbytes - last);
-}
-
 static tdm_status remember(tdmi_arena *arena, size_t offset, size_t nbytes)
 {
     if (arena->block_count == arena->block_capacity) {
@@ -250,17 +230,15 @@ tdm_status tdmi_arena_take(tdmi_arena *arena, size_t nbytes, void **out)
         (void)tdmi_arena_give(arena, taken);
         return status;
     }
-    clear_edges(arena, offset, rounded);
     *out = taken;
     return TDM_OK;
 }
 
+/* What is in no block is zero: the kernel frees whole pages and clears the parts of those that are shared with a neighbour. */
 void tdmi_arena_discard(tdmi_arena *arena, size_t offset, size_t nbytes)
 {
-    size_t first, last;
-    whole_pages(offset, nbytes, &first, &last);
-    if (first < last)
-        (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
+    if (nbytes > 0)
+        (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)nbytes);
 }
 
 bool tdmi_arena_give(tdmi_arena *arena, void *taken)
