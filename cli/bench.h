@@ -52,13 +52,15 @@ int bench_ranks(const bench *b);
 const char *bench_transport(const bench *b);
 /* From here on calls take what TANDEM_ALGO says. */
 tdm_status bench_choose(bench *b, const char *algorithm);
+/* The algorithm that calls of the smallest size now take: runs one. */
+tdm_status bench_algorithm(bench *b, const char **name);
 tdm_status bench_measure(bench *b, size_t count, bool in_place, bench_line *out);
 /* Runs the call once and gives this rank's steps as text, from malloc. */
 tdm_status bench_explain(bench *b, size_t count, char **text);
 
 /* ---- bench_print.c ---- */
 typedef enum { BENCH_TABLE, BENCH_JSON, BENCH_CSV } bench_format;
-void bench_print_head(bench_format format, const bench_plan *plan, int ranks, const char *transport);
+void bench_print_head(bench_format format, const bench_plan *plan, int ranks, const char *transport, const char *sum_order);
 /* Lines of one size, one after the other: out of place, in place, or the only one there is. */
 void bench_print_lines(bench_format format, const bench_line *lines, size_t count);
 void bench_print_foot(bench_format format, uint64_t wrong, double sum_of_busbw, size_t lines);

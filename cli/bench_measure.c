@@ -286,6 +286,17 @@ static tdm_status run_to_end(bench *b, tdm_work **work)
     return st;
 }
 
+tdm_status bench_algorithm(bench *b, const char **name)
+{
+    tdm_work *work;
+    place(b, bench_count(b->plan, b->ranks, b->plan->min_bytes), true);
+    tdm_status st = run_to_end(b, &work);
+    if (st != TDM_OK)
+        return st;
+    *name = tdm_work_algorithm(work);
+    return tdm_work_wait(work);
+}
+
 /* Calls of one sample, equal on all ranks: what rank 0 finds. */
 static tdm_status calls_of_a_sample(bench *b, int *calls)
 {

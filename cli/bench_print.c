@@ -9,15 +9,16 @@ static const char *redop_name(const bench_plan *plan)
     return bench_reduces(plan->op) ? tdm_op_name(plan->redop) : "none";
 }
 
-void bench_print_head(bench_format format, const bench_plan *plan, int ranks, const char *transport)
+void bench_print_head(bench_format format, const bench_plan *plan, int ranks, const char *transport, const char *sum_order)
 {
     if (format == BENCH_CSV)
         printf("op,bytes,count,dtype,redop,ranks,engine,transport,algo,memory,in_place,time_us,time_us_p10,time_us_p90,algbw_gbps,"
                "busbw_gbps,wrong\n");
     if (format != BENCH_TABLE)
         return;
-    printf("# tandem %s  %s over %d ranks, %s, %s memory; %d samples after %d warm-ups, medians; 1 GB = 1e9 bytes\n", tdm_version(),
-           bench_op_names[plan->op], ranks, transport, plan->malloc_memory ? "malloc" : "tandem", plan->iterations, plan->warm_ups);
+    printf("# tandem %s  %s over %d ranks, %s, %s memory, sum order %s\n", tdm_version(), bench_op_names[plan->op], ranks, transport,
+           plan->malloc_memory ? "malloc" : "tandem", sum_order);
+    printf("# medians of %d samples after %d warm-ups; 1 GB = 1e9 bytes\n", plan->iterations, plan->warm_ups);
     printf("#\n#%62s%38s\n", "out-of-place", "in-place");
     printf("#%12s%14s%10s%8s%8s%9s%8s%8s%7s%9s%8s%8s%7s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw",
            "#wrong", "time", "algbw", "busbw", "#wrong");

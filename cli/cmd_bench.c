@@ -173,13 +173,16 @@ static tdm_status run_sizes(bench *b, const bench_values *v, progress *p)
     return TDM_OK;
 }
 
-/* Every algorithm that can do it; what cannot is named on stderr. */
+/* Every algorithm that can do it; one that offers the operation but cannot do it here is named on stderr. */
 static tdm_status run_all(bench *b, const bench_values *v, progress *p)
 {
     for (int i = 0; tdm_algorithm_name(i) != NULL; i++) {
-        char entry[128];
-        snprintf(entry, sizeof entry, "%s=%s", bench_op_names[v->plan.op], tdm_algorithm_name(i));
-        tdm_status st = bench_choose(b, entry);
+        const char *name = tdm_algorithm_name(i), *taken;
+        tdm_status st = bench_choose(b, name);
+        if (st == TDM_OK)
+            st = bench_algorithm(b, &taken);
+        if (st == TDM_OK && strcmp(taken, name) != 0)
+            continue; /* it does not offer the operation */
         if (st == TDM_OK)
             st = run_sizes(b, v, p);
         if (st == TDM_ERR_UNSUPPORTED) {
@@ -208,6 +211,7 @@ static int run_as_rank(const bench_values *v)
     setenv("TANDEM_ALGO", "auto", 1); /* for the world group */
     if (all)
         setenv("TANDEM_SUM_ORDER", "fast", 0);
+    const char *sum_order = getenv("TANDEM_SUM_ORDER");
     bench *b;
     tdm_status st = bench_open(&v->plan, &b);
     if (st != TDM_OK)
@@ -220,7 +224,7 @@ static int run_as_rank(const bench_values *v)
             fprintf(stderr, "tandem bench: -n %d, but this job has %d ranks; leave -n out\n", v->ranks, bench_ranks(b));
     } else {
         if (p.shows && !v->explain)
-            bench_print_head(p.format, &v->plan, bench_ranks(b), bench_transport(b));
+            bench_print_head(p.format, &v->plan, bench_ranks(b), bench_transport(b), sum_order != NULL ? sum_order : "canonical");
         st = all ? TDM_OK : bench_choose(b, algorithm);
         if (st == TDM_OK)
             st = all ? run_all(b, v, &p) : run_sizes(b, v, &p);

@@ -82,10 +82,22 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.stdout.splitlines()[0].split(","), FIELDS)
         self.assertEqual({len(line.split(",")) for line in done.stdout.splitlines()}, {len(FIELDS)})
 
-    def test_all_algorithms(self):
-        found = lines("allreduce", "-n", "3", "-b", "4K", "-e", "4K", "--algo", "all", "--transport", "shm")
-        self.assertTrue({"direct", "direct_staged"} <= {line["algo"] for line in found})
-        self.assertEqual({line["wrong"] for line in found}, {0})
+    def test_all_algorithms_are_right_over_both_transports(self):
+        names = {"allreduce": {"halving_doubling", "ring"}, "reduce_scatter": {"halving_doubling", "ring"},
+                 "all_gather": {"halving_doubling", "ring"}, "broadcast": {"binomial", "ring"}, "barrier": {"dissemination"}}
+        for op, links in names.items():
+            for transport, expected in [("tcp", links), ("shm", links | {"direct", "direct_staged"})]:
+                found = lines(op, "-n", "3", "-b", "4K", "-e", "4K", "--algo", "all", "--transport", transport)
+                self.assertEqual({line["algo"] for line in found}, expected)
+                self.assertEqual({(line["wrong"], line["transport"]) for line in found}, {(0, transport)})
+
+    def test_a_ring_of_sums_must_be_allowed(self):
+        done = bench("allreduce", "-n", "3", "-b", "4K", "-e", "4K", "--algo", "all", "--sum-order", "canonical", "--json", *FEW)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn('"ring"', done.stdout)
+        self.assertIn("skipped: allreduce over 3 ranks: algorithm ring adds in another order", done.stderr)
+        found = lines("allreduce", "-n", "3", "-b", "4K", "-e", "4K", "--algo", "ring", "--sum-order", "fast")
+        self.assertEqual({line["algo"] for line in found}, {"ring"})
 
     def test_explain_shows_steps_and_measures_nothing(self):
         done = bench("allreduce", "-n", "2", "-b", "64", "-e", "64", "--algo", "direct", "--explain")
