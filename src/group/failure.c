@@ -115,6 +115,7 @@ static bool hear_departure(tdm_group *group, int rank, fate f)
 /* What became of the others. True if the group is dead. */
 static bool hear_all(tdm_group *group)
 {
+    group->heard_ns = tdmi_now_ns();
     if (group->team.board != NULL)
         tdmi_node_listen(group->world->node);
     tdmi_control_hear(group);
@@ -134,6 +135,12 @@ static bool hear_all(tdm_group *group)
             return true;
     }
     return false;
+}
+
+void tdmi_group_catch_up(tdm_group *group, int64_t now_ns)
+{
+    if (group->size > 1 && now_ns - group->heard_ns > 5 * TDMI_NS_PER_MS)
+        (void)hear_all(group);
 }
 
 void tdmi_group_lost(tdm_group *group)

@@ -85,6 +85,7 @@ struct tdm_group {
     uint64_t number;        /* of the last call; guarded by lock */
     bool waits_for_links;   /* some active work does; guarded by lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
+    int64_t heard_ns;       /* when this rank last looked for failures; guarded by lock */
     uint64_t asked;         /* last call that another rank announced; guarded by lock */
 
     pthread_mutex_t control_lock; /* for sending on control connections */
@@ -111,8 +112,11 @@ void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool *moved)
 void tdmi_group_fail(tdm_group *group, tdm_status status);
 /* TDM_OK, or the failure with its text for this thread. */
 tdm_status tdmi_group_failure(tdm_group *group);
-/* Looks for failures of peers, deaths, and calls that wait too long; its lock is held. Costs a system call or two. */
+/* Looks for failures of peers, deaths, and calls that wait too long; its lock is held. Costs a system call or two a peer. */
 void tdmi_group_check(tdm_group *group);
+/* The first half of it, where nobody has looked for some milliseconds: a rank that comes late must not find the traces that
+ * the others left before they gave up, and think that all is well. */
+void tdmi_group_catch_up(tdm_group *group, int64_t now_ns);
 /* Peers see a clean end from now on. */
 void tdmi_group_say_goodbye(tdm_group *group);
 

@@ -102,12 +102,13 @@ void tdmi_group_advance(tdm_group *group, bool *moved)
 
 static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work **out)
 {
-    tdm_work *work;
-    tdm_status status = tdmi_group_failure(group);
-    if (status != TDM_OK)
-        return status;
+    tdm_work *work = NULL;
+    const int64_t now_ns = tdmi_now_ns();
     pthread_mutex_lock(&group->lock);
-    status = take_idle(group, &work);
+    tdmi_group_catch_up(group, now_ns);
+    tdm_status status = tdmi_group_failure(group);
+    if (status == TDM_OK)
+        status = take_idle(group, &work);
     if (status == TDM_OK) {
         status = tdmi_run_start(&work->run, &group->team, group->number + 1, request);
         if (status != TDM_OK)
@@ -116,7 +117,7 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
     if (status == TDM_OK) {
         bool moved = false;
         group->number++;
-        work->deadline_ns = tdmi_deadline_in(group->timeout_s);
+        work->deadline_ns = now_ns + (int64_t)(group->timeout_s * 1e9);
         append(group, work);
         if (group->asked > group->announced && group->number >= group->asked)
             tdmi_control_announce(group);
