@@ -6,8 +6,8 @@
  *   end      "code node text"          the first one stands: all done, a rank failed, a signal, or (a will) a launcher is gone
  *   left/R   ""                        node R has seen the end, or is gone (a will): node 0 need not wait for it
  *
- * Threads: watch() waits for "end" on a connection that it shares with nobody else (`watched`) and writes `end`, then
- * `event`, once; the launcher's thread does the rest, on `store`. */
+ * Threads: watch() waits for "end" on a connection that it shares with nobody else (`watched`) and writes `end_...`,
+ * then `ended` and `event`, once; the launcher's thread does the rest, on `store`. */
 #include "launch/nodes.h"
 
 #include "core/clock.h"
@@ -36,7 +36,8 @@ struct tdmi_nodes {
     atomic_bool stop;
     int event;
     int node_rank, nodes;
-    int end_code, end_node; /* written by the watcher before `event` */
+    atomic_bool ended;      /* release in watch(); pairs with acquire in tdmi_nodes_end() */
+    int end_code, end_node; /* written by the watcher before `ended` */
     char end_text[TDMI_ERROR_TEXT_MAX];
 };
 
@@ -81,6 +82,7 @@ static void *watch(void *arg)
     } else {
         snprintf(nodes->end_text, sizeof nodes->end_text, "node 0 is lost: %s", tdm_error_text());
     }
+    atomic_store_explicit(&nodes->ended, true, memory_order_release);
     uint64_t one = 1;
     ssize_t written = write(nodes->event, &one, sizeof one);
     (void)written; /* an eventfd takes it */
@@ -217,6 +219,11 @@ int tdmi_nodes_event(const tdmi_nodes *nodes)
 
 const char *tdmi_nodes_end(const tdmi_nodes *nodes, int *exit_code, bool *by_this_node)
 {
+    if (!atomic_load_explicit(&nodes->ended, memory_order_acquire)) {
+        *exit_code = 0;
+        *by_this_node = false;
+        return "";
+    }
     *exit_code = nodes->end_code;
     *by_this_node = nodes->end_node == nodes->node_rank;
     return nodes->end_text;
