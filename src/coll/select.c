@@ -108,8 +108,8 @@ static tdm_status parse_entry(char *text, entry *out)
                 return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: \"%s\" has no size range; write OP:MIN-MAX=NAME, as in "
                                  "allreduce:0-64K=direct", whole);
             *max++ = '\0';
-            if ((*min != '\0' && tdmi_parse_size(min, "TANDEM_ALGO", &e.min) != TDM_OK) ||
-                (*max != '\0' && tdmi_parse_size(max, "TANDEM_ALGO", &e.max) != TDM_OK))
+            if ((*min != '\0' && tdm_parse_size(min, "TANDEM_ALGO", &e.min) != TDM_OK) ||
+                (*max != '\0' && tdm_parse_size(max, "TANDEM_ALGO", &e.max) != TDM_OK))
                 return TDM_ERR_INVALID;
             if (e.min >= e.max)
                 return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: the range of \"%s\" is empty", whole);

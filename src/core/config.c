@@ -3,8 +3,6 @@
 
 #include "core/log.h"
 
-#include <tandem/config.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -68,7 +66,7 @@ void tdmi_config_warn_unknown(void)
     }
 }
 
-tdm_status tdmi_parse_size(const char *text, const char *what, size_t *out)
+tdm_status tdm_parse_size(const char *text, const char *what, size_t *out)
 {
     char *end;
     errno = 0;
@@ -100,9 +98,4 @@ bool tdm_config_variable(int index, const char **name, const char **value, const
     *value = table[index].value;
     *help = table[index].help;
     return true;
-}
-
-tdm_status tdm_parse_size(const char *text, const char *what, size_t *out)
-{
-    return tdmi_parse_size(text, what, out);
 }

@@ -5,6 +5,8 @@
 
 #include "core/error.h"
 
+#include <tandem/config.h>
+
 /* X(NAME, default, help): the variable is TANDEM_NAME */
 #define TDMI_CONFIG_MAP(X)                                                                                             \
     X(LOG, "warn", "log levels: LEVEL[,AREA=LEVEL...]; error warn info debug trace")                                   \
@@ -38,8 +40,5 @@ const char *tdmi_config_name(tdmi_config_key key);
 const char *tdmi_config_help(tdmi_config_key key);
 /* Warns about TANDEM_* variables that are not in the table, once a process. */
 void tdmi_config_warn_unknown(void);
-
-/* "25M" -> 26214400. Whole numbers with K M G T as powers of 1024, or a fraction with a suffix ("0.5M"). */
-tdm_status tdmi_parse_size(const char *text, const char *what, size_t *out);
 
 #endif

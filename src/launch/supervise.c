@@ -108,7 +108,8 @@ static void pass_verdict(tdmi_job *j, tdmi_local_rank *r)
     if (WIFSIGNALED(r->status)) {
         char name[96];
         name_signal(WTERMSIG(r->status), name, sizeof name);
-        snprintf(how, sizeof how, "was ended by %s%s", name, WCOREDUMP(r->status) ? ", core dumped" : "");
+        snprintf(how, sizeof how, "was ended by %s%s%s", name, WCOREDUMP(r->status) ? ", core dumped" : "",
+                 WTERMSIG(r->status) == SIGKILL ? ", by the kernel if memory ran out" : "");
     } else {
         snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(r->status));
     }

@@ -30,7 +30,7 @@ static tdm_status arena_size(size_t asked, size_t *out)
         *out = tdmi_memory_total();
         return TDM_OK;
     }
-    tdm_status status = tdmi_parse_size(text, "TANDEM_ARENA_BYTES", out);
+    tdm_status status = tdm_parse_size(text, "TANDEM_ARENA_BYTES", out);
     if (status == TDM_OK && *out < ((size_t)1 << 20))
         status = tdmi_fail(TDM_ERR_INVALID, "TANDEM_ARENA_BYTES is %s; at least 1M is needed", text);
     return status;

@@ -42,12 +42,12 @@ static void sizes_take_suffixes_as_powers_of_1024(void **state)
         size_t nbytes;
     } good[] = {{"8", 8}, {"4K", 4096}, {"25M", 25u << 20}, {"1g", 1u << 30}, {"0.5M", 1u << 19}, {"0", 0}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(tdmi_parse_size(good[i].text, "-b", &nbytes), TDM_OK);
+        assert_int_equal(tdm_parse_size(good[i].text, "-b", &nbytes), TDM_OK);
         assert_int_equal(nbytes, good[i].nbytes);
     }
     static const char *const bad[] = {"", "-1", "x", "4KB", "1.5", "nan", "inf", "1e30", "4 K"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(tdmi_parse_size(bad[i], "-b", &nbytes), TDM_ERR_INVALID);
+        assert_int_equal(tdm_parse_size(bad[i], "-b", &nbytes), TDM_ERR_INVALID);
         assert_non_null(strstr(tdm_error_text(), "-b"));
     }
 }
