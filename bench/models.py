@@ -28,7 +28,7 @@ def tokens_file(folder, vocab):
 
 def tandem_command(model, tokens, ranks, steps, run):
     return [h.TANDEM, "train", "gpt2", "-n", str(ranks), "--data", tokens, *shape(model), "--steps", str(steps + WARM_UP),
-            "--lr", "3e-4", "--clip", "0", "--eval-every", "0", "--run", run, "--quiet"]
+            "--lr", "3e-4", "--clip", "0", "--val-fraction", "0", "--run", run, "--quiet"]
 
 
 def tandem_numbers(run, model, ranks):

@@ -51,7 +51,7 @@ static const cli_option options[] = {
     {"epochs", 0, "N", CLI_INT, FIELD(train.epochs), NULL, 1, 1000000, NULL, NULL, "length of the run instead of steps (1)"},
     {"optimizer", 0, "NAME", CLI_CHOICE, FIELD(train.optimizer), "adamw", 0, 0, "adamw|sgd", NULL,
      "as PyTorch defines them; the momentum of sgd is the first of --betas"},
-    {"lr", 0, "X", CLI_NUMBER, FIELD(train.lr), NULL, 1e-12, 1000, NULL, NULL, "highest learning rate"},
+    {"lr", 0, "X", CLI_NUMBER, FIELD(train.lr), NULL, 0, 1000, NULL, NULL, "highest learning rate"},
     {"warmup", 0, "N", CLI_INT, FIELD(train.warmup), NULL, 0, 1000000000, NULL, NULL, "steps of linear warm-up"},
     {"schedule", 0, "NAME", CLI_CHOICE, FIELD(train.schedule), "cosine", 0, 0, "cosine|linear|constant", NULL,
      "after the warm-up: cosine to a tenth, linear to zero"},

@@ -91,7 +91,7 @@ static tdm_status resolve_optimizer(const tdm_train_options *o, tdmi_settings *s
     if (st == TDM_OK)
         st = choose_double("weight-decay", o->weight_decay, d->weight_decay, 0, false, 10, &s->optimizer.weight_decay);
     if (st == TDM_OK)
-        st = choose_double("lr", o->lr, d->lr, 0, true, 1000, &s->lr);
+        st = choose_double("lr", o->lr, d->lr, 0, false, 1000, &s->lr);
     if (st == TDM_OK)
         st = choose_double("clip", o->clip, d->clip, 0, false, 1e9, &s->clip);
     if (st == TDM_OK)

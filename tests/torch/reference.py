@@ -139,8 +139,8 @@ class Windows:
 
 
 def batches_of(c, data, rank, ranks):
-    """Yields this rank's batches for ever: DistributedSampler's order, a last incomplete batch dropped."""
-    sampler = DistributedSampler(range(len(data)), ranks, rank, shuffle=c.order == "shuffle", seed=c.seed)
+    """Yields this rank's batches for ever: DistributedSampler's order, an incomplete last batch dropped as drop_last=True does."""
+    sampler = DistributedSampler(range(len(data)), ranks, rank, shuffle=c.order == "shuffle", seed=c.seed, drop_last=True)
     size, epoch = c.batch // ranks, 0
     while True:
         sampler.set_epoch(epoch)
