@@ -81,13 +81,16 @@ static void a_reader_that_goes_does_not_stop_the_job(void **state)
     program_done(&p, 0);
 }
 
-static void stdout_may_be_closed_from_the_start(void **state)
+static void standard_descriptors_may_be_closed_from_the_start(void **state)
 {
     (void)state;
     program p;
     RUN(&p, "sh", "-c", "\"$0\" run -q -n 2 -- sh -c 'echo out; echo err >&2' >&-; echo code $? >&2", tandem_path);
     assert_non_null(strstr(p.err, "code 0\n"));
     assert_int_equal(count_of(p.err, "] err\n"), 2);
+    program_done(&p, 0);
+    RUN(&p, "sh", "-c", "\"$0\" run -q -n 2 -- sh -c 'readlink /proc/$$/fd/0' <&-", tandem_path);
+    assert_non_null(strstr(p.out, "[0] /dev/null\n")); /* and no descriptor of the launcher's that took its place */
     program_done(&p, 0);
 }
 
@@ -112,7 +115,8 @@ static void stdout_and_stderr_of_one_file_do_not_mix_lines(void **state)
 {
     (void)state;
     program p;
-    RUN(&p, "sh", "-c", "\"$0\" run -q -n 4 -- sh -c '\"$0\" lines 60 5000 & \"$0\" lines 60 5000 >&2; wait' \"$1\" 2>&1", tandem_path, rank_path);
+    RUN(&p, "sh", "-c", "\"$0\" run -q -n 4 -- sh -c '\"$0\" lines 60 5000 & \"$0\" lines 60 5000 >&2; wait' \"$1\" 2>&1 | dd bs=512 status=none", tandem_path,
+        rank_path);
     for (const char *at = p.out; *at != '\0';) {
         const char *newline = strchr(at, '\n');
         assert_non_null(newline);
@@ -192,7 +196,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(long_lines_of_many_ranks_stay_whole),
         cmocka_unit_test(a_slow_reader_loses_nothing),
         cmocka_unit_test(a_reader_that_goes_does_not_stop_the_job),
-        cmocka_unit_test(stdout_may_be_closed_from_the_start),
+        cmocka_unit_test(standard_descriptors_may_be_closed_from_the_start),
         cmocka_unit_test(bytes_pass_as_they_are_and_streams_stay_apart),
         cmocka_unit_test(stdout_and_stderr_of_one_file_do_not_mix_lines),
         cmocka_unit_test(a_line_arrives_within_200_ms),
