@@ -25,16 +25,6 @@ const char *tdmi_config_text(tdmi_config_key key)
     return value != NULL && *value != '\0' ? value : table[key].value;
 }
 
-const char *tdmi_config_name(tdmi_config_key key)
-{
-    return table[key].name;
-}
-
-const char *tdmi_config_help(tdmi_config_key key)
-{
-    return table[key].help;
-}
-
 tdm_status tdmi_config_number(tdmi_config_key key, double min, double max, double *out)
 {
     const char *value = tdmi_config_text(key);

@@ -35,9 +35,6 @@ typedef enum {
 const char *tdmi_config_text(tdmi_config_key key);
 /* The same as a number; a value that is not a number in [min, max] is TDM_ERR_INVALID with a text that says so. */
 tdm_status tdmi_config_number(tdmi_config_key key, double min, double max, double *out);
-/* "TANDEM_LOG" and what it means, for help texts. */
-const char *tdmi_config_name(tdmi_config_key key);
-const char *tdmi_config_help(tdmi_config_key key);
 /* Warns about TANDEM_* variables that are not in the table, once a process. */
 void tdmi_config_warn_unknown(void);
 
