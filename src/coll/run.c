@@ -167,11 +167,6 @@ void tdmi_run_free(tdmi_run *run)
     *run = (tdmi_run){0};
 }
 
-bool tdmi_run_is_shared(const tdmi_run *run)
-{
-    return run->way != NULL && !run->way->uses_links;
-}
-
 /* ---- meeting ---- */
 
 static void ring_all(const tdmi_team *team)
@@ -327,14 +322,13 @@ static tdm_status agree(tdmi_run *run)
 }
 
 /* Takes what the way needs: its turn with the links, a stage block. False while an earlier call or a peer uses it. */
-static bool take_turn(tdmi_run *run, bool may_use_links)
+static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
 {
     tdmi_team *team = run->team;
-    if (run->way->uses_links) {
-        if (!may_use_links)
-            return false;
+    if ((run->way->uses_links && !turns->links) || (run->way->uses_stage && !turns->stage))
+        return false;
+    if (run->way->uses_links)
         tdmi_exchange_begin(run);
-    }
     if (run->way->uses_stage && team->n > 1) {
         const int turn = team->stage_call[0] <= team->stage_call[1] ? 0 : 1;
         if (!tdmi_team_done(team, team->stage_call[turn]))
@@ -384,7 +378,20 @@ static void finish(tdmi_run *run)
     run->state = TDMI_RUN_OVER;
 }
 
-tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool *moved)
+/* What calls behind this one have to wait for. */
+static void keep_turns(const tdmi_run *run, tdmi_turns *turns)
+{
+    const tdmi_plan *plan = run->plan;
+    if (run->way == NULL) {
+        turns->links &= !plan->way.uses_links && !plan->otherwise.uses_links;
+        turns->stage &= !plan->way.uses_stage && !plan->otherwise.uses_stage;
+    } else {
+        turns->links &= !run->way->uses_links;
+        turns->stage &= !run->way->uses_stage || run->state >= TDMI_RUN_STEPPING;
+    }
+}
+
+tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *moved)
 {
     tdm_status status = TDM_OK;
     bool waits = false, paused = false, met = true;
@@ -397,7 +404,7 @@ tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool 
             if (status == TDM_OK && met)
                 status = agree(run);
             break;
-        case TDMI_RUN_STAGING: waits = !take_turn(run, may_use_links); break;
+        case TDMI_RUN_STAGING: waits = !take_turn(run, turns); break;
         case TDMI_RUN_STEPPING:
             if (run->step < run->way->steps.count)
                 status = step_on(run, &waits, &paused);
@@ -417,6 +424,8 @@ tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool 
         *moved |= !waits;
     }
     *over = run->state == TDMI_RUN_OVER;
+    if (!*over)
+        keep_turns(run, turns);
     return status;
 }
 

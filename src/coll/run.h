@@ -50,11 +50,16 @@ typedef struct tdmi_run {
 
 /* Starts call `number`. Errors are the caller's: the call was not made, the number is free again. */
 tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const tdmi_request *request);
+/* What a call may take, seen from the calls before it: links carry one call after the other, and stage blocks are taken in the
+ * order of calls (else an early call could wait for a block that a later one holds until the early one is over). */
+typedef struct tdmi_turns {
+    bool links, stage;
+} tdmi_turns;
+
 /* Does what can be done now, a piece of about 0.1 ms at most. *over: finished. *moved becomes true if something was done.
- * may_use_links: all earlier calls of the group that use links are over. An error is the group's end. */
-tdm_status tdmi_run_advance(tdmi_run *run, bool may_use_links, bool *over, bool *moved);
-/* Whether it uses shared memory and local work only: later calls need not wait for it. False until known. */
-bool tdmi_run_is_shared(const tdmi_run *run);
+ * turns: what no earlier call of the group uses or may still want; if this call is not over, it takes away from it what the
+ * calls behind must wait for. An error is the group's end. */
+tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *moved);
 /* Whether it is fused and reduces straight into the epilogue. */
 static inline bool tdmi_run_hands_on(const tdmi_run *run)
 {

@@ -78,11 +78,12 @@ static void note_links(tdm_group *group, bool waits)
 
 void tdmi_group_advance(tdm_group *group, bool *moved)
 {
-    bool links_taken = false, waits_for_links = false;
+    tdmi_turns turns = {.links = true, .stage = true};
+    bool waits_for_links = false;
     for (tdm_work **at = &group->active; *at != NULL;) {
         tdm_work *work = *at;
         bool over = false;
-        tdm_status status = tdmi_run_advance(&work->run, !links_taken, &over, moved);
+        tdm_status status = tdmi_run_advance(&work->run, &turns, &over, moved);
         if (status == TDM_ERR_PEER_LOST)
             tdmi_group_lost(group);
         else if (status != TDM_OK)
@@ -93,7 +94,6 @@ void tdmi_group_advance(tdm_group *group, bool *moved)
             complete(group, at);
             continue;
         }
-        links_taken |= !tdmi_run_is_shared(&work->run);
         waits_for_links |= work->run.way != NULL && work->run.way->uses_links;
         at = &work->next;
     }
