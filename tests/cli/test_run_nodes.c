@@ -66,7 +66,7 @@ static bool make_network(void)
 static void start_node(program *p, int node, const char *ranks, const char *secret, const char *const *words)
 {
     const char *all[48] = {"nsenter", "-t", pids[node], "-n", "env", secret, "TANDEM", "run", "-q", "-n", ranks, "--nnodes", "2",
-                           "--node-rank", node == 0 ? "0" : "1", "--rdzv", RENDEZVOUS, "--timeout", "3", "--grace", "0.5"};
+                           "--node-rank", node == 0 ? "0" : "1", "--rdzv", RENDEZVOUS, "--timeout", "10", "--grace", "0.5"};
     size_t n = 21;
     for (; *words != NULL; words++)
         all[n++] = *words;
@@ -98,6 +98,20 @@ static void nodes_agree_on_ranks_and_addresses(void **state)
     program_done(&p[1], 0);
 }
 
+static void programs_of_the_library_meet_across_nodes(void **state)
+{
+    (void)state;
+    program p[2];
+    NODE(&p[0], 0, "2", "RANK", "meet");
+    NODE(&p[1], 1, "1", "RANK", "meet");
+    for (int i = 0; i < 2; i++) {
+        program_wait(&p[i], 10);
+        if (p[i].code != 0)
+            fail_msg("node %d: code %d: %s", i, p[i].code, p[i].err);
+        program_done(&p[i], 0);
+    }
+}
+
 static void a_failed_rank_ends_both_nodes_with_its_code(void **state)
 {
     (void)state;
@@ -105,7 +119,7 @@ static void a_failed_rank_ends_both_nodes_with_its_code(void **state)
     NODE(&p[0], 0, "2", "sleep", "60");
     NODE(&p[1], 1, "1", "sh", "-c", "sleep 0.3; echo sad words >&2; exit 9");
     for (int i = 0; i < 2; i++) {
-        program_wait(&p[i], 5);
+        program_wait(&p[i], 8);
         assert_int_equal(p[i].code, 9);
         assert_non_null(strstr(p[i].err, "rank 2 (node 1) ended with exit code 9; its last line on stderr: sad words"));
         program_done(&p[i], 0);
@@ -122,7 +136,7 @@ static void a_signal_to_one_launcher_ends_both_nodes(void **state)
     program_await(&p[1], "ready", 1);
     kill(p[1].pid, SIGTERM);
     for (int i = 0; i < 2; i++) {
-        program_wait(&p[i], 5);
+        program_wait(&p[i], 8);
         assert_int_equal(p[i].code, 143);
     }
     assert_non_null(strstr(p[0].err, "node 1 was told to end by SIGTERM"));
@@ -140,10 +154,10 @@ static void a_killed_launcher_ends_the_other_node(void **state)
         program_await(&p[0], "ready", 1);
         program_await(&p[1], "ready", 1);
         kill(p[victim].pid, SIGKILL);
-        program_wait(&p[!victim], 3);
+        program_wait(&p[!victim], 8);
         assert_int_equal(p[!victim].code, 4);
         assert_non_null(strstr(p[!victim].err, victim == 0 ? "node 0 is lost" : "the launcher of node 1"));
-        program_wait(&p[victim], 3);
+        program_wait(&p[victim], 8);
         program_done(&p[0], 1);
         program_done(&p[1], 1);
     }
@@ -154,12 +168,12 @@ static void a_missing_node_is_named(void **state)
     (void)state;
     program p;
     NODE(&p, 0, "1", "--timeout", "0.5", "true");
-    program_wait(&p, 5);
+    program_wait(&p, 8);
     assert_int_equal(p.code, 4);
     assert_non_null(strstr(p.err, "node 1 of 2 did not come to " RENDEZVOUS));
     program_done(&p, 0);
     NODE(&p, 1, "1", "--timeout", "0.5", "true");
-    program_wait(&p, 5);
+    program_wait(&p, 8);
     assert_int_equal(p.code, 4);
     assert_non_null(strstr(p.err, "nobody answers at 10.77.0.1:29400"));
     program_done(&p, 0);
@@ -171,10 +185,10 @@ static void another_secret_is_refused(void **state)
     program p[2];
     NODE(&p[0], 0, "1", "--timeout", "1", "true");
     start_node(&p[1], 1, "1", "TANDEM_JOB_SECRET=other", (const char *const[]){"true", NULL});
-    program_wait(&p[1], 5);
+    program_wait(&p[1], 8);
     assert_int_equal(p[1].code, 1);
     assert_non_null(strstr(p[1].err, "set TANDEM_JOB_SECRET to the same value on all nodes"));
-    program_wait(&p[0], 5);
+    program_wait(&p[0], 8);
     assert_int_equal(p[0].code, 4);
     program_done(&p[0], 0);
     program_done(&p[1], 0);
@@ -209,6 +223,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_agree_on_ranks_and_addresses),
+        cmocka_unit_test(programs_of_the_library_meet_across_nodes),
         cmocka_unit_test(a_failed_rank_ends_both_nodes_with_its_code),
         cmocka_unit_test(a_signal_to_one_launcher_ends_both_nodes),
         cmocka_unit_test(a_killed_launcher_ends_the_other_node),
