@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NAME "tandem train"
+
 typedef struct train_values {
     tdm_train_options train;
     tdm_launch_options launch;
@@ -105,9 +107,17 @@ static bool two_numbers(const char *option, const char *text, char between, doub
 static bool interpret(train_values *v)
 {
     v->train.sequential = strcmp(v->order, "sequential") == 0;
-    if (v->betas != NULL && !two_numbers("betas", v->betas, ',', &v->train.beta1, &v->train.beta2))
-        return false;
     double from, to;
+    if (v->betas != NULL) {
+        if (!two_numbers("betas", v->betas, ',', &from, &to))
+            return false;
+        if (!(from >= 0 && from < 1 && to >= 0 && to < 1)) {
+            fprintf(stderr, "tandem train: --betas %s: two numbers from 0 to below 1 are needed\n", v->betas);
+            return false;
+        }
+        v->train.beta1 = from;
+        v->train.beta2 = to;
+    }
     if (v->trace != NULL) {
         if (!two_numbers("trace", v->trace, ':', &from, &to))
             return false;
@@ -134,27 +144,66 @@ static int explain(const cli_train_library *library, const train_values *v)
     return CLI_DONE;
 }
 
-/* What is the same on all ranks is said by rank 0 alone. */
-static bool speaks(tdm_status status)
+/* Whether a run that ended so may have left a checkpoint that matters now. */
+static bool leaves_something(int exit_code)
 {
-    const char *rank = getenv("RANK");
-    return rank == NULL || strcmp(rank, "0") == 0 || status == TDM_ERR_PEER_LOST || status == TDM_ERR_TIMEOUT ||
-           status == TDM_ERR_AUTH || status == TDM_ERR_INTERNAL;
+    return exit_code != CLI_DONE && exit_code != CLI_USAGE && exit_code != CLI_BAD_FILE;
+}
+
+/* One line is enough: what is the same on all ranks, or seen by all, is said by the first of a node. */
+static bool speaks(tdm_status status, const tdm_train_end *end)
+{
+    const char *local_rank = getenv("LOCAL_RANK");
+    bool first = local_rank == NULL || strcmp(local_rank, "0") == 0;
+    if (end->everywhere || status == TDM_ERR_INTERRUPTED)
+        return first;
+    if (status == TDM_ERR_ABORTED)
+        return false; /* the rank that gave up says why */
+    if (status == TDM_ERR_PEER_LOST && getenv("TANDEM_LAUNCHER") != NULL)
+        return first; /* the launcher names the dead, also where the first rank is among them */
+    return true;
+}
+
+/* "Go on with": where, and how. */
+static void hint(const cli_train_library *library, const train_values *v, bool say_none)
+{
+    char *folder;
+    if (library->newest(&v->train, &folder) != TDM_OK)
+        return;
+    if (folder != NULL)
+        fprintf(stderr, "tandem train: %s is the newest checkpoint; the same command with --resume goes on from it\n", folder);
+    else if (say_none)
+        fprintf(stderr, "tandem train: no checkpoint was written yet\n");
+    library->text_free(folder);
 }
 
 static int as_rank(const cli_train_library *library, const train_values *v)
 {
-    int number;
-    tdm_status st = library->train(&v->train, &number);
-    if (st != TDM_OK && speaks(st))
+    tdm_train_end end;
+    sigset_t both; /* let in while the run goes on; behind it, a launcher's signal must not cut off the message */
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    sigprocmask(SIG_BLOCK, &both, NULL);
+    tdm_status st = library->train(&v->train, &end);
+    if (st == TDM_OK)
+        return CLI_DONE;
+    int exit_code = cli_exit_code(st);
+    if (speaks(st, &end)) {
+        const char *rank = getenv("RANK"), *launcher = getenv("TANDEM_LAUNCHER");
         (void)cli_fail("train", st);
-    if (number != 0)
-        return CLI_SIGNAL + number;
-    return st == TDM_OK ? CLI_DONE : cli_exit_code(st);
+        if ((rank == NULL || strcmp(rank, "0") == 0) && (launcher == NULL || strcmp(launcher, NAME) != 0) && leaves_something(exit_code))
+            hint(library, v, st == TDM_ERR_INTERRUPTED);
+    }
+    return end.signal != 0 ? CLI_SIGNAL + end.signal : exit_code;
 }
 
-static int as_launcher(train_values *v, int argc, char **argv)
+static int as_launcher(const cli_train_library *library, train_values *v, int argc, char **argv)
 {
+    int local = v->launch.ranks > 0 ? v->launch.ranks : tdm_launch_default_ranks();
+    tdm_status st = library->check(&v->train, local * v->launch.nodes, local);
+    if (st != TDM_OK)
+        return cli_fail("train", st);
     const char **ranks_argv = calloc((size_t)argc + 2, sizeof *ranks_argv);
     if (ranks_argv == NULL) {
         fprintf(stderr, "tandem train: no memory\n");
@@ -163,16 +212,21 @@ static int as_launcher(train_values *v, int argc, char **argv)
     ranks_argv[0] = "/proc/self/exe";
     for (int i = 0; i < argc; i++)
         ranks_argv[i + 1] = argv[i];
-    v->launch.name = "tandem train";
+    v->launch.name = NAME;
     v->launch.argv = ranks_argv;
     v->launch.inherit_rank0 = true;
     v->launch.quiet = v->train.quiet || v->train.json;
-    v->launch.grace_s = 60; /* SIGTERM: the step is finished and saved */
-    v->launch.interrupt_grace_s = 1;
+    v->launch.ranks_explain = true;
+    v->launch.interrupt_grace_s = 0.8;
+    v->launch.terminate_grace_s = 60; /* the step is finished and saved */
     int exit_code;
-    tdm_status st = tdm_launch(&v->launch, &exit_code);
+    st = tdm_launch(&v->launch, &exit_code);
     free(ranks_argv);
-    return st == TDM_OK ? exit_code : cli_fail("train", st);
+    if (st != TDM_OK)
+        return cli_fail("train", st);
+    if (v->launch.node_rank == 0 && leaves_something(exit_code))
+        hint(library, v, exit_code == CLI_SIGNAL + SIGINT);
+    return exit_code;
 }
 
 static int run(int argc, char **argv)
@@ -201,7 +255,7 @@ static int run(int argc, char **argv)
         bool is_rank = getenv("RANK") != NULL && getenv("WORLD_SIZE") != NULL;
         exit_code = values.explain ? explain(&library, &values)
                     : is_rank      ? as_rank(&library, &values)
-                                   : as_launcher(&values, given, copy);
+                                   : as_launcher(&library, &values, given, copy);
     }
     free(copy);
     return exit_code;

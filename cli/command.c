@@ -17,7 +17,7 @@ const struct cli_exit_meaning cli_exit_codes[] = {
     {"1", "the job failed"},
     {"2", "usage"},
     {"3", "bad input file"},
-    {"4", "a peer was lost or timed out"},
+    {"4", "a peer was lost, gave up or timed out"},
     {"5", "not enough memory or space"},
     {"128+N", "ended by signal N"},
 };
@@ -36,6 +36,7 @@ int cli_exit_code(tdm_status status)
         return CLI_BAD_FILE;
     case TDM_ERR_TIMEOUT:
     case TDM_ERR_PEER_LOST:
+    case TDM_ERR_ABORTED: /* by a peer, whose own exit code says why */
         return CLI_PEER_LOST;
     case TDM_ERR_NO_MEMORY:
     case TDM_ERR_NO_SPACE:
@@ -46,7 +47,6 @@ int cli_exit_code(tdm_status status)
     case TDM_ERR_SYSTEM:
     case TDM_ERR_ADDRESS_IN_USE:
     case TDM_ERR_AUTH:
-    case TDM_ERR_ABORTED:
     case TDM_ERR_NOT_FINITE:
     case TDM_ERR_INTERNAL:
         return CLI_FAILED;

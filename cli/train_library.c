@@ -29,6 +29,7 @@ bool cli_train_library_load(cli_train_library *out)
         return false;
     }
     return find(library, "tdm_train_options_init", &out->options_init) && find(library, "tdm_train", &out->train) &&
+           find(library, "tdm_train_check", &out->check) && find(library, "tdm_train_newest", &out->newest) &&
            find(library, "tdm_train_explain", &out->explain) && find(library, "tdm_text_free", &out->text_free) &&
            find(library, "tdm_generate", &out->generate);
 }

@@ -17,10 +17,11 @@ typedef struct tdm_launch_options {
     int port;                /* MASTER_PORT; 0: a free one */
     double timeout_s;        /* to wait for the other nodes; 0: TANDEM_RDZV_TIMEOUT */
     double grace_s;          /* from a signal to end to SIGKILL */
-    double interrupt_grace_s; /* the same after SIGINT; negative: grace_s */
+    double interrupt_grace_s, terminate_grace_s; /* the same after SIGINT and SIGTERM to the launcher; negative: grace_s */
     const char *log_dir;     /* one file a rank and stream goes there; NULL: none */
     const char *only_ranks;  /* "0,2-3": show output of these ranks only; NULL: all */
     bool inherit_rank0;      /* rank 0 writes to this process's own stdout and stderr: for progress bars and tables */
+    bool ranks_explain;      /* a rank that ends with an exit code has said why, itself or by another: no line about it on one node */
     bool quiet;              /* no lines about threads and CPUs; failures are always said */
 } tdm_launch_options;
 

@@ -27,7 +27,7 @@ typedef struct tdm_train_options {
     int steps, epochs;            /* at most one is set; both TDM_UNSET: one epoch */
     const char *optimizer;        /* "adamw", "sgd"; NULL: adamw */
     double lr, weight_decay, clip, beta1, beta2, eps; /* TDM_UNSET: the model's; clip 0: none; sgd: momentum is beta1 */
-    int warmup;                   /* steps of linear warm-up; TDM_UNSET: the model's */
+    int warmup;                   /* steps of linear warm-up; TDM_UNSET: the model's, at most a tenth of the run */
     const char *schedule;         /* "cosine" (to a tenth), "linear" (to zero), "constant"; NULL: cosine */
     int shard;                    /* 0 or 1; TDM_UNSET: 1 */
     double bucket_mb;             /* TDM_UNSET: 25 */
@@ -47,13 +47,28 @@ typedef struct tdm_train_options {
 /* Everything unset, seed 0. */
 TDM_API void tdm_train_options_init(tdm_train_options *options);
 
+/* How a run ended. */
+typedef struct tdm_train_end {
+    int signal;      /* SIGINT or SIGTERM that ended it, or 0 */
+    bool everywhere; /* after an error: every rank returns the same one with the same text, so one may speak for all */
+} tdm_train_end;
+
 /* tdm_train - trains as one rank of the job that the environment describes (RANK, WORLD_SIZE, ...), or alone.
  * Writes run_dir/{metrics.jsonl,summary.json,timeline.json,step-N/}; rank 0 reports progress on stderr.
  * Errors  TDM_ERR_INVALID an option | TDM_ERR_BAD_FILE data or checkpoint | TDM_ERR_EXISTS run_dir without resume |
  *         TDM_ERR_NOT_FINITE step, rank, first node | TDM_ERR_INTERRUPTED after SIGINT, or after SIGTERM (which saves first):
- *         *signal_out then holds the signal | all of tdm_group_create and the collectives
- * Thread  the process's main thread; installs handlers of SIGINT and SIGTERM while it runs. */
-TDM_API TDM_MUST_CHECK tdm_status tdm_train(const tdm_train_options *options, int *signal_out);
+ *         end->signal then holds the signal | all of tdm_group_create and the collectives
+ * Thread  the process's main thread; while it runs, SIGINT and SIGTERM are unblocked and have handlers. A caller that has
+ *         them blocked gets its error text out whatever its launcher sends in between. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_train(const tdm_train_options *options, tdm_train_end *end);
+
+/* tdm_train_check - what can be known to be wrong before ranks start: options, and memory for `local_size` of `world_size` ranks.
+ * Errors  TDM_ERR_INVALID names the option | TDM_ERR_NO_MEMORY needed and present bytes */
+TDM_API TDM_MUST_CHECK tdm_status tdm_train_check(const tdm_train_options *options, int world_size, int local_size);
+
+/* tdm_train_newest - the folder of the checkpoint that --resume would go on from; NULL where there is none yet. *folder_out: new
+ * text, freed with tdm_text_free. Looks at names and sizes only. */
+TDM_API TDM_MUST_CHECK tdm_status tdm_train_newest(const tdm_train_options *options, char **folder_out);
 
 /* tdm_train_explain - all defaults as they would be used and the plan of a step on `world_size` ranks: buckets, nodes, memory.
  * *text_out: new text, freed with tdm_text_free. Needs no data and starts nothing. */

@@ -17,6 +17,7 @@
     X(RDZV_TIMEOUT, "60", "seconds a group waits for all ranks to arrive")                                             \
     X(JOB_SECRET, "", "secret shared by the ranks of one job; tandem run makes one")                                   \
     X(JOB_ID, "", "name of the job in logs and messages; tandem run makes one")                                        \
+    X(LAUNCHER, "", "the command that started this rank; it names ranks that die")                                     \
     X(NODE_ID, "", "splits one host into virtual nodes: ranks with different ids share no memory")                     \
     X(IFNAME, "", "network interface whose address other nodes connect to")                                            \
     X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \

@@ -65,6 +65,7 @@ tdm_status tdmi_environment_create(const tdmi_rank_place *place, char ***out)
     put(&s, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
     put(&s, "TANDEM_JOB_ID=%s", place->job_id);
     put(&s, "TANDEM_JOB_SECRET=%s", place->job_secret);
+    put(&s, "TANDEM_LAUNCHER=%s", place->launcher);
     if (place->threads > 0)
         put(&s, "OMP_NUM_THREADS=%d", place->threads);
     if (place->log_dir != NULL)

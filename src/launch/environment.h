@@ -9,7 +9,7 @@ typedef struct tdmi_rank_place {
     int rank, size, local_rank, local_size, node_rank, nodes;
     const char *master_address;
     int master_port;
-    const char *job_id, *job_secret;
+    const char *job_id, *job_secret, *launcher;
     int threads;         /* OMP_NUM_THREADS; 0: the user has set it */
     const char *log_dir; /* NULL: none */
 } tdmi_rank_place;

@@ -69,7 +69,7 @@ static tdm_status start_rank(tdmi_job *j, int local, int null_input, int report)
     tdmi_rank_place place = {
         .rank = r->rank, .size = j->shape.size, .local_rank = local, .local_size = j->shape.local_size,
         .node_rank = j->shape.node_rank, .nodes = j->shape.nodes, .master_address = j->shape.master_address,
-        .master_port = j->shape.master_port, .job_id = j->shape.job_id, .job_secret = j->secret,
+        .master_port = j->shape.master_port, .job_id = j->shape.job_id, .job_secret = j->secret, .launcher = j->options->name,
         .threads = getenv("OMP_NUM_THREADS") != NULL ? 0 : j->placement.threads, .log_dir = j->options->log_dir,
     };
     bool alone = j->shape.size == 1 && j->options->log_dir == NULL;

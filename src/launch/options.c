@@ -9,7 +9,7 @@
 
 void tdm_launch_options_init(tdm_launch_options *options)
 {
-    *options = (tdm_launch_options){.name = "tandem", .nodes = 1, .grace_s = 5, .interrupt_grace_s = -1};
+    *options = (tdm_launch_options){.name = "tandem", .nodes = 1, .grace_s = 5, .interrupt_grace_s = -1, .terminate_grace_s = -1};
 }
 
 /* Reads "A" or "A-B" from the front of a list. */

@@ -120,7 +120,7 @@ static void pass_verdict(tdmi_job *j, tdmi_local_rank *r)
     start_ending(j, SIGTERM, j->options->grace_s);
     if (j->nodes != NULL)
         announce(j, "rank %d (node %d) %s%s", r->rank, j->shape.node_rank, how, line);
-    else
+    else if (!j->options->ranks_explain || WIFSIGNALED(r->status))
         announce(j, "rank %d %s%s", r->rank, how, line);
 }
 
@@ -198,7 +198,8 @@ static void on_signal(tdmi_job *j, int sig)
         return; /* it ends already; a second signal kills */
     j->exit_code = 128 + sig;
     j->culprit = NULL;
-    start_ending(j, sig, sig == SIGINT && j->options->interrupt_grace_s >= 0 ? j->options->interrupt_grace_s : j->options->grace_s);
+    double own = sig == SIGINT ? j->options->interrupt_grace_s : sig == SIGTERM ? j->options->terminate_grace_s : -1;
+    start_ending(j, sig, own >= 0 ? own : j->options->grace_s);
     if (j->nodes != NULL) {
         char text[128];
         snprintf(text, sizeof text, "node %d was told to end by SIG%s", j->shape.node_rank, sigabbrev_np(sig));

@@ -11,11 +11,14 @@ typedef struct report {
     char text[TDMI_ERROR_TEXT_MAX];
 } report;
 
-tdm_status tdmi_agree(tdm_group *group, tdm_status mine)
+tdm_status tdmi_agree(tdm_group *group, tdm_status mine, bool *everywhere)
 {
     int size = tdm_group_size(group);
-    if (size == 1)
+    *everywhere = false;
+    if (size == 1) {
+        *everywhere = mine != TDM_OK;
         return mine;
+    }
     report own = {.status = (int32_t)mine};
     snprintf(own.text, sizeof own.text, "%s", mine == TDM_OK ? "" : tdm_error_text());
     report *all = tdmi_calloc((size_t)size, sizeof *all, "agreement of ranks");
@@ -25,6 +28,7 @@ tdm_status tdmi_agree(tdm_group *group, tdm_status mine)
     for (int r = 0; r < size && st == TDM_OK; r++)
         if (all[r].status != TDM_OK) {
             tdmi_error_set_text(all[r].text);
+            *everywhere = true;
             st = (tdm_status)all[r].status;
         }
     tdmi_free(all);

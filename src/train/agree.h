@@ -7,7 +7,7 @@
 #include <tandem/collective.h>
 
 /* Collective: each rank brings the status of what it just did alone. Returns TDM_OK where all are, else the status of the
- * lowest rank that failed, with its text. After an error of the group itself, that error. */
-tdm_status tdmi_agree(tdm_group *group, tdm_status mine);
+ * lowest rank that failed, with its text, and sets *everywhere. After an error of the group itself, that error. */
+tdm_status tdmi_agree(tdm_group *group, tdm_status mine, bool *everywhere);
 
 #endif

@@ -1,7 +1,6 @@
 /* loop.c - step after step: batch, graph, metrics; evaluation and checkpoints at their intervals.
  *
  * Threads: the main thread runs this; the loader has one that reads ahead; over tcp the group has one. */
-#include "train/agree.h"
 #include "train/signals.h"
 #include "train/trainer.h"
 
@@ -57,21 +56,24 @@ static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
     tdmi_step_result r;
     bool traced = is_traced(t, step);
     st = tdmi_exec_step(t->exec, step, lr, tdmi_signals_received() == SIGTERM, traced, &r);
-    if (st != TDM_OK)
+    if (st != TDM_OK) {
+        t->everywhere = st == TDM_ERR_NOT_FINITE && !isfinite(r.grad_norm); /* found by the verdict of all */
         return st;
+    }
     int64_t end = tdmi_now_ns();
     if (traced)
         tdmi_trace_add(t->trace, "batch", TDMI_TRACK_DATA, begin, fed, step, -1);
     t->step = step;
     t->train_loss = r.loss;
     *stop = r.stop;
-    int64_t tokens = (int64_t)t->settings.batch * t->settings.config.seq * t->size;
+    int64_t samples = (int64_t)t->settings.batch * t->size, tokens = samples * t->settings.config.seq;
+    t->samples += samples;
     *m = (tdmi_step_metrics){.step = step,
                              .loss = r.loss,
                              .lr = lr,
                              .grad_norm = r.grad_norm,
-                             .samples = step * t->settings.batch * t->size,
-                             .tokens = step * tokens,
+                             .samples = t->samples,
+                             .tokens = t->samples * t->settings.config.seq,
                              .step_ms = (double)(end - begin) / 1e6,
                              .data_ms = (double)(fed - begin) / 1e6,
                              .forward_ms = (double)r.forward_ns / 1e6,

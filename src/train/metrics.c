@@ -1,4 +1,4 @@
-/* metrics.c - metrics.jsonl and summary.json, written with jansson. */
+/* metrics.c - metrics.jsonl and summary.json. */
 #include "train/metrics.h"
 
 #include "core/memory.h"
@@ -10,18 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LINE_BYTES 4096 /* 20 fields: each a name, and at most 310 digits where it is a time */
+
 struct tdmi_metrics {
     char *dir;
     FILE *file, *also_to;
     double *step_ms; /* of the steps of this run */
     size_t count, capacity;
     double step_ms_sum, comm_ms_sum, exposed_ms_sum, tokens_sum;
+    char line[LINE_BYTES];
 };
-
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 /* Cuts a metrics file behind the last whole line whose step is at most after_step. */
 static tdm_status cut_after(FILE *file, int64_t after_step)
@@ -92,6 +90,53 @@ static tdm_status write_line(FILE *file, const char *text, const char *dir)
     return TDM_OK;
 }
 
+/* Appends "name":value, with the digits that give the same double back; null where it is not finite. */
+static size_t put_exact(char *at, const char *name, double value)
+{
+    char digits[32] = "null";
+    for (int precision = 9; isfinite(value) && precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    return (size_t)sprintf(at, "\"%s\":%s,", name, digits);
+}
+
+static size_t put_rounded(char *at, const char *name, double value)
+{
+    return (size_t)(isfinite(value) ? sprintf(at, "\"%s\":%.3f,", name, value) : sprintf(at, "\"%s\":null,", name));
+}
+
+static size_t put_count(char *at, const char *name, int64_t value)
+{
+    return (size_t)sprintf(at, "\"%s\":%lld,", name, (long long)value);
+}
+
+/* Without memory of the heap: a step allocates nothing. */
+static void line_of(const tdmi_step_metrics *m, char line[LINE_BYTES])
+{
+    const struct {
+        const char *name;
+        double value;
+    } times[] = {{"step_ms", m->step_ms}, {"data_ms", m->data_ms}, {"forward_ms", m->forward_ms}, {"backward_ms", m->backward_ms},
+                 {"comm_ms", m->comm_ms}, {"comm_exposed_ms", m->comm_exposed_ms}, {"optimizer_ms", m->optimizer_ms},
+                 {"tokens_per_s", m->tokens_per_s}};
+    char *at = line;
+    *at++ = '{';
+    at += put_count(at, "step", m->step);
+    at += put_exact(at, "loss", m->loss);
+    at += put_exact(at, "lr", m->lr);
+    at += put_exact(at, "grad_norm", m->grad_norm);
+    at += put_count(at, "samples", m->samples);
+    at += put_count(at, "tokens", m->tokens);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        at += put_rounded(at, times[i].name, times[i].value);
+    at += sprintf(at, "\"images_per_s\":null,\"scale\":null,\"skipped\":null,");
+    if (isfinite(m->val_loss))
+        at += put_exact(at, "val_loss", m->val_loss);
+    at[-1] = '}';
+}
+
 tdm_status tdmi_metrics_add(tdmi_metrics *metrics, const tdmi_step_metrics *m)
 {
     if (metrics->count < metrics->capacity)
@@ -101,34 +146,10 @@ tdm_status tdmi_metrics_add(tdmi_metrics *metrics, const tdmi_step_metrics *m)
     metrics->exposed_ms_sum += m->comm_exposed_ms;
     metrics->tokens_sum += m->tokens_per_s * m->step_ms / 1e3;
 
-    json_t *o = json_object();
-    json_object_set_new(o, "step", json_integer(m->step));
-    json_object_set_new(o, "loss", number(m->loss));
-    json_object_set_new(o, "lr", number(m->lr));
-    json_object_set_new(o, "grad_norm", number(m->grad_norm));
-    json_object_set_new(o, "samples", json_integer(m->samples));
-    json_object_set_new(o, "tokens", json_integer(m->tokens));
-    json_object_set_new(o, "step_ms", number(m->step_ms));
-    json_object_set_new(o, "data_ms", number(m->data_ms));
-    json_object_set_new(o, "forward_ms", number(m->forward_ms));
-    json_object_set_new(o, "backward_ms", number(m->backward_ms));
-    json_object_set_new(o, "comm_ms", number(m->comm_ms));
-    json_object_set_new(o, "comm_exposed_ms", number(m->comm_exposed_ms));
-    json_object_set_new(o, "optimizer_ms", number(m->optimizer_ms));
-    json_object_set_new(o, "tokens_per_s", number(m->tokens_per_s));
-    json_object_set_new(o, "images_per_s", json_null());
-    json_object_set_new(o, "scale", json_null());
-    json_object_set_new(o, "skipped", json_null());
-    if (isfinite(m->val_loss))
-        json_object_set_new(o, "val_loss", number(m->val_loss));
-    char *text = json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER);
-    json_decref(o);
-    if (text == NULL)
-        return tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for a line of metrics");
-    tdm_status st = write_line(metrics->file, text, metrics->dir);
+    line_of(m, metrics->line);
+    tdm_status st = write_line(metrics->file, metrics->line, metrics->dir);
     if (st == TDM_OK && metrics->also_to != NULL)
-        st = write_line(metrics->also_to, text, "the output");
-    free(text);
+        st = write_line(metrics->also_to, metrics->line, "the output");
     return st;
 }
 
@@ -146,34 +167,30 @@ tdm_status tdmi_metrics_summarise(tdmi_metrics *m, tdmi_summary *s)
     s->comm_share = m->step_ms_sum > 0 ? m->comm_ms_sum / m->step_ms_sum : NAN;
     s->exposed_comm_share = m->step_ms_sum > 0 ? m->exposed_ms_sum / m->step_ms_sum : NAN;
 
-    json_t *o = json_object();
-    json_object_set_new(o, "model", json_string(s->model));
-    json_object_set_new(o, "parameters", json_integer((json_int_t)s->parameters));
-    json_object_set_new(o, "ranks", json_integer(s->ranks));
-    json_object_set_new(o, "steps", json_integer(s->steps));
-    json_object_set_new(o, "median_step_ms", number(s->median_step_ms));
-    json_object_set_new(o, "tokens_per_s", number(s->tokens_per_s));
-    json_object_set_new(o, "images_per_s", json_null());
-    json_object_set_new(o, "comm_share", number(s->comm_share));
-    json_object_set_new(o, "exposed_comm_share", number(s->exposed_comm_share));
-    json_object_set_new(o, "peak_rss_mb", number(s->peak_rss_mb));
-    json_object_set_new(o, "train_loss", number(s->train_loss));
-    json_object_set_new(o, "val_loss", number(s->val_loss));
-    json_object_set_new(o, "seconds", number(s->seconds));
+    char *at = m->line + sprintf(m->line, "{\"model\":\"%s\",", s->model); /* a plain word */
+    at += put_count(at, "parameters", (int64_t)s->parameters);
+    at += put_count(at, "ranks", s->ranks);
+    at += put_count(at, "steps", s->steps);
+    at += put_rounded(at, "median_step_ms", s->median_step_ms);
+    at += put_rounded(at, "tokens_per_s", s->tokens_per_s);
+    at += sprintf(at, "\"images_per_s\":null,");
+    at += put_rounded(at, "comm_share", s->comm_share);
+    at += put_rounded(at, "exposed_comm_share", s->exposed_comm_share);
+    at += put_rounded(at, "peak_rss_mb", s->peak_rss_mb);
+    at += put_exact(at, "train_loss", s->train_loss);
+    at += put_exact(at, "val_loss", s->val_loss);
+    at += put_rounded(at, "seconds", s->seconds);
+    at[-1] = '}';
 
     char path[4096], temporary[4096];
     snprintf(path, sizeof path, "%s/summary.json", m->dir);
     snprintf(temporary, sizeof temporary, "%s/.summary.json.tmp", m->dir);
-    char *text = json_dumps(o, JSON_PRESERVE_ORDER);
-    json_decref(o);
-    if (text == NULL)
-        return tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for the summary");
     tdm_status st = TDM_OK;
     FILE *file = fopen(temporary, "w");
     if (file == NULL)
         st = tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "opening %s", temporary);
     else {
-        st = write_line(file, text, m->dir);
+        st = write_line(file, m->line, m->dir);
         if (fclose(file) != 0 && st == TDM_OK)
             st = tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "writing %s", temporary);
         if (st == TDM_OK && rename(temporary, path) != 0)
@@ -181,10 +198,7 @@ tdm_status tdmi_metrics_summarise(tdmi_metrics *m, tdmi_summary *s)
         if (st != TDM_OK)
             (void)unlink(temporary);
     }
-    if (st == TDM_OK && m->also_to != NULL)
-        st = write_line(m->also_to, text, "the output");
-    free(text);
-    return st;
+    return st == TDM_OK && m->also_to != NULL ? write_line(m->also_to, m->line, "the output") : st;
 }
 
 size_t tdmi_own_pss(void)

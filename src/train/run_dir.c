@@ -1,11 +1,11 @@
 /* run_dir.c - the folder of a run: new, or one to go on in. */
 #include "checkpoint/checkpoint.h"
-#include "train/agree.h"
 #include "train/trainer.h"
 
 #include "core/clock.h"
 #include "core/memory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,27 +28,43 @@ static tdm_status make_folders(const char *path)
     return TDM_OK;
 }
 
+static bool is_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool empty = dir != NULL;
+    for (struct dirent *entry; empty && (entry = readdir(dir)) != NULL;)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (dir != NULL)
+        closedir(dir);
+    return empty;
+}
+
 /* Rank 0: what is there, and what it means. */
 static tdm_status open_as_leader(tdmi_trainer *t, char *found, size_t nbytes)
 {
     struct stat info;
     bool exists = stat(t->run_dir, &info) == 0;
+    if (!exists && errno != ENOENT && errno != ENOTDIR)
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "--run %s", t->run_dir);
     found[0] = '\0';
     if (exists && !S_ISDIR(info.st_mode))
         return tdmi_fail(TDM_ERR_EXISTS, "--run %s: a file of this name is in the way", t->run_dir);
     if (!t->settings.options.resume) {
-        if (exists)
+        if (exists && !is_empty(t->run_dir))
             return tdmi_fail(TDM_ERR_EXISTS, "--run %s: it exists already; add --resume to go on in it, or give another folder",
                              t->run_dir);
+        t->made_run_dir = !exists;
         return make_folders(t->run_dir);
     }
     if (!exists)
-        return tdmi_fail(TDM_ERR_BAD_FILE, "--resume: there is no run in %s", t->run_dir);
+        return tdmi_fail(TDM_ERR_BAD_FILE, "--resume: there is no run in %s; leave --resume out to begin one", t->run_dir);
     uint64_t step = 0;
     bool has_one = false;
     tdm_status st = tdmi_checkpoint_find(t->run_dir, &step, &has_one);
     if (st == TDM_OK && has_one)
         snprintf(found, nbytes, "%s/step-%llu", t->run_dir, (unsigned long long)step);
+    else if (st == TDM_OK && !t->settings.options.quiet)
+        fprintf(stderr, "%s has no checkpoint yet: the run begins anew\n", t->run_dir);
     return st;
 }
 
@@ -66,7 +82,7 @@ static tdm_status check_shared(tdmi_trainer *t)
         if (file != NULL)
             fclose(file);
     }
-    st = tdmi_agree(t->group, st);
+    st = tdmi_trainer_agree(t, st);
     if (st == TDM_OK)
         st = tdm_broadcast(t->group, &word, 1, TDM_I64, 0, NULL);
     if (st == TDM_OK) {
@@ -78,7 +94,7 @@ static tdm_status check_shared(tdmi_trainer *t)
                            t->run_dir, t->rank);
         if (file != NULL)
             fclose(file);
-        st = tdmi_agree(t->group, st);
+        st = tdmi_trainer_agree(t, st);
     }
     if (t->rank == 0)
         (void)unlink(path);
@@ -89,7 +105,7 @@ tdm_status tdmi_trainer_open_run(tdmi_trainer *t, char **resume_from)
 {
     char found[1100] = "";
     *resume_from = NULL;
-    tdm_status st = tdmi_agree(t->group, t->rank == 0 ? open_as_leader(t, found, sizeof found) : TDM_OK);
+    tdm_status st = tdmi_trainer_agree(t, t->rank == 0 ? open_as_leader(t, found, sizeof found) : TDM_OK);
     if (st == TDM_OK)
         st = tdm_broadcast(t->group, found, sizeof found, TDM_U8, 0, NULL);
     if (st == TDM_OK && t->size > 1)
@@ -97,5 +113,5 @@ tdm_status tdmi_trainer_open_run(tdmi_trainer *t, char **resume_from)
     if (st != TDM_OK || found[0] == '\0')
         return st;
     *resume_from = tdmi_strdup(found, "run folder");
-    return tdmi_agree(t->group, *resume_from == NULL ? TDM_ERR_NO_MEMORY : TDM_OK);
+    return tdmi_trainer_agree(t, *resume_from == NULL ? TDM_ERR_NO_MEMORY : TDM_OK);
 }

@@ -3,7 +3,6 @@
  * All ranks write one checkpoint together: each its own slices of the parameters and of the optimizer's state, in full shapes,
  * so that any number of ranks can go on from it. */
 #include "checkpoint/checkpoint.h"
-#include "train/agree.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -105,7 +104,7 @@ static bool writes_parameters(const tdmi_trainer *t)
 
 tdm_status tdmi_trainer_init_weights(tdmi_trainer *t)
 {
-    return tdmi_agree(t->group, writes_parameters(t) ? first_weights(t) : TDM_OK); /* the agreement is the meeting after it */
+    return tdmi_trainer_agree(t, writes_parameters(t) ? first_weights(t) : TDM_OK); /* the agreement is the meeting after it */
 }
 
 tdm_status tdmi_trainer_peek_init(tdmi_settings *s)
@@ -152,12 +151,13 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
 {
     const tdmi_settings *s = &t->settings;
     tdmi_sampler_position position = tdmi_loader_position(t->loader);
-    char seed[32], windows[32], ranks[32], *config = s->model->config_json(&s->config);
+    char seed[32], windows[32], ranks[32], samples[32], *config = s->model->config_json(&s->config);
     if (config == NULL)
         return TDM_ERR_NO_MEMORY;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->options.seed);
     snprintf(windows, sizeof windows, "%llu", (unsigned long long)t->train_windows.windows);
     snprintf(ranks, sizeof ranks, "%d", t->size);
+    snprintf(samples, sizeof samples, "%lld", (long long)t->samples);
     uint8_t random[TDMI_RNG_STATE_BYTES];
     tdmi_rng_save(&t->mask_rng, random);
     const tdmi_checkpoint_note notes[] = {
@@ -168,6 +168,7 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
         {"train_windows", windows},
         {"tokens", tdmi_tokens_format(t->tokens)},
         {"ranks", ranks},
+        {"samples", samples},
         {"rng", tdmi_rng_variant_name(t->mask_rng.variant)},
         {"dropout_rng", tdmi_rng_dropout_name(t->mask_rng.dropout)},
         {"tandem", tdm_version()},
@@ -194,7 +195,7 @@ tdm_status tdmi_trainer_save(tdmi_trainer *t)
         st = tdmi_fail(TDM_ERR_INTERNAL, "step %lld: a rank is inside an update; nothing is saved", (long long)t->step);
     if (st == TDM_OK && t->rank == 0)
         st = tdmi_checkpoint_begin(t->run_dir, (uint64_t)t->step, t->model_layout, t->optimizer_layout, &writer);
-    st = tdmi_agree(t->group, st);
+    st = tdmi_trainer_agree(t, st);
     if (st == TDM_OK) {
         if (t->rank != 0)
             st = tdmi_checkpoint_join(t->run_dir, (uint64_t)t->step, t->model_layout, t->optimizer_layout, &writer);
@@ -204,10 +205,10 @@ tdm_status tdmi_trainer_save(tdmi_trainer *t)
         }
         if (st == TDM_OK)
             st = tdmi_checkpoint_sync(writer);
-        st = tdmi_agree(t->group, st);
+        st = tdmi_trainer_agree(t, st);
     }
     if (st == TDM_OK)
-        st = tdmi_agree(t->group, t->rank == 0 ? commit(t, writer) : TDM_OK);
+        st = tdmi_trainer_agree(t, t->rank == 0 ? commit(t, writer) : TDM_OK);
     tdmi_checkpoint_end(writer);
     if (st == TDM_OK)
         t->saved_step = t->step;
@@ -295,6 +296,8 @@ static tdm_status load(tdmi_trainer *t, const char *folder)
     }
     const tdmi_checkpoint_state *state = tdmi_checkpoint_state_of(c);
     if (st == TDM_OK) {
+        const char *samples = tdmi_checkpoint_note_of(c, "samples");
+        t->samples = samples == NULL ? 0 : strtoll(samples, NULL, 10);
         t->step = t->saved_step = (int64_t)state->step;
         st = tdmi_trainer_open_loader(t, (tdmi_sampler_position){.epoch = state->epoch, .next = state->next});
     }
@@ -307,5 +310,5 @@ static tdm_status load(tdmi_trainer *t, const char *folder)
 
 tdm_status tdmi_trainer_load(tdmi_trainer *t, const char *folder)
 {
-    return tdmi_agree(t->group, load(t, folder)); /* the agreement is the meeting after the parameters are written */
+    return tdmi_trainer_agree(t, load(t, folder)); /* the agreement is the meeting after the parameters are written */
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define EVALUATIONS_A_RUN 10
+#define WARMUP_PART 10 /* a default warm-up is at most this part of the run */
 #define STEPS_MAX 1000000000
 
 void tdm_train_options_init(tdm_train_options *o)
@@ -74,6 +75,8 @@ static tdm_status resolve_model(const tdm_train_options *o, tdmi_settings *s)
     if (g == NULL)
         return TDM_ERR_NO_MEMORY;
     st = tdmi_graph_status(g);
+    if (st == TDM_OK)
+        s->parameters = tdmi_graph_parameter_count(g);
     tdmi_graph_destroy(g);
     return st;
 }
@@ -156,6 +159,8 @@ tdm_status tdmi_settings_set_epoch(tdmi_settings *s, int64_t steps_an_epoch)
     if (s->steps > STEPS_MAX)
         return tdmi_fail(TDM_ERR_INVALID, "--epochs %d are %lld steps; at most %d are possible", s->epochs,
                          (long long)s->steps, STEPS_MAX);
+    if (s->options.warmup == TDM_UNSET && s->warmup > s->steps / WARMUP_PART)
+        s->warmup = (int)(s->steps / WARMUP_PART);
     if (s->eval_every == 0)
         s->eval_every = s->steps < EVALUATIONS_A_RUN ? s->steps : s->steps / EVALUATIONS_A_RUN;
     return TDM_OK;

@@ -6,6 +6,7 @@
 
 static atomic_int received, interrupt; /* relaxed: looked at again and again */
 static struct sigaction former_int, former_term;
+static sigset_t former_mask;
 
 static void on_signal(int number)
 {
@@ -26,10 +27,16 @@ void tdmi_signals_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, &former_int);
     sigaction(SIGTERM, &action, &former_term);
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &both, &former_mask);
 }
 
 void tdmi_signals_restore(void)
 {
+    pthread_sigmask(SIG_SETMASK, &former_mask, NULL);
     sigaction(SIGINT, &former_int, NULL);
     sigaction(SIGTERM, &former_term, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* Installs the handlers; restore puts the former ones back. Not nested. */
+/* Installs the handlers and lets both signals in; restore puts handlers and mask back. Not nested. */
 void tdmi_signals_install(void);
 void tdmi_signals_restore(void);
 /* The signal that was received, or 0. */

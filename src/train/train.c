@@ -24,6 +24,11 @@ static void draw_mask(void *arg, uint8_t *mask, size_t count, float p)
     tdmi_rng_bernoulli(arg, mask, count, 1 - (double)p);
 }
 
+tdm_status tdmi_trainer_agree(tdmi_trainer *t, tdm_status mine)
+{
+    return tdmi_agree(t->group, mine, &t->everywhere);
+}
+
 static tdm_status open_data(tdmi_trainer *t)
 {
     const tdmi_settings *s = &t->settings;
@@ -124,12 +129,12 @@ static tdm_status prepare(tdmi_trainer *t)
         st = tdmi_trainer_peek_init(s);
     if (st == TDM_OK)
         st = tdmi_settings_set_epoch(s, (int64_t)tdmi_loader_batches(t->loader));
-    st = tdmi_agree(t->group, st);
+    st = tdmi_trainer_agree(t, st);
     char *checkpoint = NULL;
     if (st == TDM_OK)
         st = tdmi_trainer_open_run(t, &checkpoint);
     if (st == TDM_OK)
-        st = tdmi_agree(t->group, make_executor(t));
+        st = tdmi_trainer_agree(t, make_executor(t));
     if (st == TDM_OK)
         st = checkpoint != NULL ? tdmi_trainer_load(t, checkpoint) : tdmi_trainer_init_weights(t);
     tdmi_free(checkpoint);
@@ -142,12 +147,12 @@ static tdm_status prepare(tdmi_trainer *t)
         st = tdmi_metrics_open(t->run_dir, t->first_step > 0, t->first_step, (size_t)(s->steps - t->first_step),
                                s->options.json ? stdout : NULL, &t->metrics);
         tdmi_progress_line(&t->progress,
-                           "%s %s: %zu parameters on %d rank%s, %lld tokens a step, %llu windows to train on, %llu held out",
+                           "%s, preset %s: %zu parameters on %d rank%s, %lld tokens a step, %llu windows to train on, %llu held out",
                            s->model->name, s->preset, tdmi_graph_parameter_count(t->graph), t->size, t->size == 1 ? "" : "s",
                            (long long)s->batch * s->config.seq * t->size, (unsigned long long)t->train_windows.windows,
                            (unsigned long long)t->val_windows.windows);
     }
-    return tdmi_agree(t->group, st);
+    return tdmi_trainer_agree(t, st);
 }
 
 /* Every rank writes its own part; rank 0 makes one file of them where it can see them all. */
@@ -155,7 +160,7 @@ static tdm_status write_timeline(tdmi_trainer *t)
 {
     char path[1100];
     snprintf(path, sizeof path, "%s/.timeline.rank%d.json", t->run_dir, t->rank);
-    tdm_status st = tdmi_agree(t->group, tdmi_trace_write_chrome(t->trace, path));
+    tdm_status st = tdmi_trainer_agree(t, tdmi_trace_write_chrome(t->trace, path));
     if (st != TDM_OK)
         return st;
     if (t->rank == 0) {
@@ -176,7 +181,7 @@ static tdm_status write_timeline(tdmi_trainer *t)
         tdmi_free(parts);
         tdmi_free(names);
     }
-    return tdmi_agree(t->group, st);
+    return tdmi_trainer_agree(t, st);
 }
 
 /* A piece of text from the trained model, for people; only where tokens are bytes. */
@@ -258,17 +263,16 @@ static void close_trainer(tdmi_trainer *t)
 /* After SIGINT every other error is its consequence: peers that were interrupted first look lost. */
 static tdm_status interrupted(const tdmi_trainer *t)
 {
-    char how[1200] = "no checkpoint was written yet";
-    if (t->saved_step > 0)
-        snprintf(how, sizeof how, "%s/step-%lld is the newest checkpoint; the same command with --resume goes on from it",
-                 t->run_dir, (long long)t->saved_step);
-    return tdmi_fail(TDM_ERR_INTERRUPTED, "interrupted after step %lld: %s", (long long)t->step, how);
+    if (t->step == t->saved_step)
+        return tdmi_fail(TDM_ERR_INTERRUPTED, "interrupted after step %lld", (long long)t->step);
+    return tdmi_fail(TDM_ERR_INTERRUPTED, "interrupted after step %lld; the %lld steps since the last checkpoint are lost",
+                     (long long)t->step, (long long)(t->step - t->saved_step));
 }
 
-tdm_status tdm_train(const tdm_train_options *options, int *signal_out)
+tdm_status tdm_train(const tdm_train_options *options, tdm_train_end *end)
 {
     tdmi_trainer t = {.train_loss = NAN, .val_loss = NAN, .begin_ns = tdmi_now_ns()};
-    *signal_out = 0;
+    *end = (tdm_train_end){.everywhere = true};
     tdm_status st = tdmi_settings_resolve(options, &t.settings);
     if (st != TDM_OK)
         return st;
@@ -295,11 +299,13 @@ tdm_status tdm_train(const tdm_train_options *options, int *signal_out)
         snprintf(text, sizeof text, "%s", tdm_error_text());
         tdm_group_abort(t.group, text); /* peers need not wait for a rank that ends */
         close_trainer(&t);
+        if (t.made_run_dir)
+            (void)rmdir(t.run_dir); /* goes only if nothing was written into it */
         tdmi_error_set_text(text);
     } else {
         close_trainer(&t);
     }
     tdmi_signals_restore();
-    *signal_out = t.stopped_by;
+    *end = (tdm_train_end){.signal = t.stopped_by, .everywhere = st != TDM_OK && t.everywhere};
     return st;
 }

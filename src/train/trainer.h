@@ -32,13 +32,19 @@ typedef struct tdmi_trainer {
     tdmi_schedule schedule;
     int64_t first_step;    /* steps done before this run of the program */
     int64_t step;          /* steps done */
+    int64_t samples;       /* seen by all ranks in them */
     int64_t saved_step;    /* newest checkpoint, 0: none */
     char run_dir[1024];
     double train_loss, val_loss; /* newest; NAN: none */
     double peak_rss;       /* bytes of all ranks together */
     int64_t begin_ns;
     int stopped_by;        /* SIGTERM once all ranks have agreed to stop */
+    bool made_run_dir;     /* rank 0: this run has made it */
+    bool everywhere;       /* the error at hand is the same on all ranks */
 } tdmi_trainer;
+
+/* train.c: tdmi_agree of this run's ranks; keeps `everywhere`. */
+tdm_status tdmi_trainer_agree(tdmi_trainer *t, tdm_status mine);
 
 /* loop.c: from step + 1 to the end. */
 tdm_status tdmi_trainer_loop(tdmi_trainer *t);

@@ -24,14 +24,14 @@ static void a_rank_gets_what_torchrun_exports_and_keeps_the_rest(void **state)
     setenv("RANK", "stale", 1);
     setenv("KEPT_BY_TEST", "yes", 1);
     tdmi_rank_place place = {.rank = 5, .size = 8, .local_rank = 1, .local_size = 4, .node_rank = 1, .nodes = 2, .master_address = "10.0.0.1",
-                             .master_port = 1234, .job_id = "job", .job_secret = "secret", .threads = 3, .log_dir = "/logs"};
+                             .master_port = 1234, .job_id = "job", .job_secret = "secret", .launcher = "test", .threads = 3, .log_dir = "/logs"};
     char **environment;
     assert_int_equal(tdmi_environment_create(&place, &environment), TDM_OK);
     static const char *const expected[] = {
         "RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_NAME=default",
         "ROLE_RANK=5", "ROLE_WORLD_SIZE=8", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=1234", "TORCHELASTIC_RUN_ID=job",
         "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_USE_AGENT_STORE=False",
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "TANDEM_JOB_ID=job", "TANDEM_JOB_SECRET=secret", "OMP_NUM_THREADS=3",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "TANDEM_JOB_ID=job", "TANDEM_JOB_SECRET=secret", "TANDEM_LAUNCHER=test", "OMP_NUM_THREADS=3",
         "TORCHELASTIC_ERROR_FILE=/logs/rank-5.error.json", "KEPT_BY_TEST=yes",
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
