@@ -148,6 +148,7 @@ tdm_status tdmi_checkpoint_find(const char *run, uint64_t *step, bool *found)
     if (st != TDM_OK)
         return st;
     char newest[TDMI_ERROR_TEXT_MAX] = "";
+    int damaged = 0;
     *found = false;
     for (size_t i = 0; i < count && !*found; i++) {
         char folder[TDMI_PATH_MAX];
@@ -162,12 +163,14 @@ tdm_status tdmi_checkpoint_find(const char *run, uint64_t *step, bool *found)
         } else if (st != TDM_ERR_BAD_FILE) {
             break; /* no memory, say: not the checkpoint's fault */
         } else {
-            log_warn(TDM_LOG_CHECKPOINT, "checkpoint %s is passed over: %s", folder, tdm_error_text());
-            if (newest[0] == '\0')
+            if (damaged++ == 0)
                 snprintf(newest, sizeof newest, "%s", tdm_error_text());
         }
     }
     tdmi_free(steps);
+    if (*found && damaged > 0)
+        log_warn(TDM_LOG_CHECKPOINT, "step %llu is gone on from: %d newer checkpoint%s not whole: %s", (unsigned long long)*step,
+                 damaged, damaged == 1 ? " is" : "s are", newest);
     if (st == TDM_ERR_BAD_FILE)
         return tdmi_fail(st, "no checkpoint in %s is whole; the newest: %s", run, newest);
     return st;
