@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define BYTE_VOCABULARY 256
+#define BYTES 256
 
 /* A checkpoint's own folder, or the newest one of a run's. */
 static tdm_status find_folder(const char *path, char out[TDMI_PATH_MAX])
@@ -33,11 +33,18 @@ static tdm_status find_folder(const char *path, char out[TDMI_PATH_MAX])
     return st == TDM_OK ? tdmi_checkpoint_folder(path, step, out) : st;
 }
 
+/* Whether the model was trained on bytes; a checkpoint that does not say is judged by its vocabulary. */
+static bool is_of_bytes(const tdmi_checkpoint *c, const tdmi_model_config *config)
+{
+    const char *tokens = tdmi_checkpoint_note_of(c, "tokens");
+    return tokens != NULL ? strcmp(tokens, "bytes") == 0 : config->vocab == BYTES;
+}
+
 /* A prompt for a model of bytes is its text; for others a list of token ids with commas or spaces between them. */
-static tdm_status push_prompt(tdmi_writer *writer, const char *prompt, int vocab)
+static tdm_status push_prompt(tdmi_writer *writer, const char *prompt, bool bytes, int vocab)
 {
     tdm_status st = TDM_OK;
-    if (vocab == BYTE_VOCABULARY) {
+    if (bytes) {
         for (const unsigned char *c = (const unsigned char *)prompt; *c != '\0' && st == TDM_OK; c++)
             st = tdmi_writer_push(writer, *c);
         return st;
@@ -55,13 +62,13 @@ static tdm_status push_prompt(tdmi_writer *writer, const char *prompt, int vocab
     return st;
 }
 
-static tdm_status write_tokens(tdmi_writer *writer, const tdm_generate_options *o, int vocab,
+static tdm_status write_tokens(tdmi_writer *writer, const tdm_generate_options *o, bool bytes, int vocab,
                                void (*write)(const char *text, size_t nbytes, void *arg), void *arg)
 {
     tdmi_rng rng;
     tdm_status st = tdmi_rng_init(&rng, o->seed);
     if (st == TDM_OK)
-        st = push_prompt(writer, o->prompt, vocab);
+        st = push_prompt(writer, o->prompt, bytes, vocab);
     if (st == TDM_OK)
         write(o->prompt, strlen(o->prompt), arg);
     for (int i = 0; i < o->tokens && st == TDM_OK; i++) {
@@ -71,8 +78,8 @@ static tdm_status write_tokens(tdmi_writer *writer, const tdm_generate_options *
         if (st != TDM_OK)
             break;
         int nbytes = 1;
-        text[0] = (char)token;
-        if (vocab != BYTE_VOCABULARY)
+        text[0] = token < BYTES ? (char)token : '?'; /* a larger vocabulary than bytes need is possible */
+        if (!bytes)
             nbytes = snprintf(text, sizeof text, ",%d", token);
         write(text, (size_t)nbytes, arg);
     }
@@ -85,6 +92,7 @@ tdm_status tdm_generate(const tdm_generate_options *o, void (*write)(const char 
     tdmi_checkpoint *c = NULL;
     tdmi_writer *writer = NULL;
     tdmi_model_config config;
+    bool bytes = false;
     if (o->prompt == NULL || o->prompt[0] == '\0')
         return tdmi_fail(TDM_ERR_INVALID, "--prompt is empty; a text needs a beginning");
     if (o->tokens < 1 || !(o->temperature >= 0) || o->top_k < 0)
@@ -102,9 +110,11 @@ tdm_status tdm_generate(const tdm_generate_options *o, void (*write)(const char 
         st = tdmi_writer_create(model, &config, NULL, NULL, &writer);
     if (st == TDM_OK)
         st = tdmi_weights_read(tdmi_checkpoint_model(c), folder, model, tdmi_writer_graph(writer), tdmi_writer_exec(writer));
+    if (st == TDM_OK)
+        bytes = is_of_bytes(c, &config);
     tdmi_checkpoint_close(c);
     if (st == TDM_OK)
-        st = write_tokens(writer, o, config.vocab, write, arg);
+        st = write_tokens(writer, o, bytes, config.vocab, write, arg);
     tdmi_writer_destroy(writer);
     return st;
 }

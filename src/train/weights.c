@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#define SHAPE_TEXT 200
+
 void tdmi_weights_file_shape(const tdmi_model *model, const tdmi_tensor *parameter, uint64_t shape[2])
 {
     bool turned = parameter->shape.ndim == 2 && model->transposed(parameter->name);
@@ -20,20 +22,29 @@ const tdmi_file_tensor *tdmi_weights_find(const tdmi_safetensors *file, const ch
     return tdmi_safetensors_find(file, name);
 }
 
+/* "[128, 32]". */
+static const char *shape_text(int ndim, const uint64_t *shape, char out[SHAPE_TEXT])
+{
+    size_t used = (size_t)snprintf(out, SHAPE_TEXT, "[");
+    for (int i = 0; i < ndim && used < SHAPE_TEXT; i++)
+        used += (size_t)snprintf(out + used, SHAPE_TEXT - used, "%s%llu", i > 0 ? ", " : "", (unsigned long long)shape[i]);
+    if (used < SHAPE_TEXT)
+        snprintf(out + used, SHAPE_TEXT - used, "]");
+    return out;
+}
+
 static tdm_status read_one(const tdmi_safetensors *file, const char *path, const tdmi_model *model, const tdmi_tensor *to,
                            float *values)
 {
     const tdmi_file_tensor *from = tdmi_weights_find(file, to->name);
     uint64_t shape[2];
+    char texts[2][SHAPE_TEXT];
     if (from == NULL)
         return tdmi_fail(TDM_ERR_BAD_FILE, "%s: there is no tensor %s; it holds another model", path, to->name);
     tdmi_weights_file_shape(model, to, shape);
     if (from->ndim != to->shape.ndim || from->shape[0] != shape[0] || (from->ndim == 2 && from->shape[1] != shape[1]))
-        return tdmi_fail(TDM_ERR_BAD_FILE,
-                         "%s: tensor %s is %llu x %llu (%d dimensions), the model needs %llu x %llu; give the sizes it was made with",
-                         path, to->name, (unsigned long long)(from->ndim > 0 ? from->shape[0] : 1),
-                         (unsigned long long)(from->ndim > 1 ? from->shape[1] : 1), from->ndim, (unsigned long long)shape[0],
-                         (unsigned long long)shape[1]);
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s: tensor %s is %s, the model needs %s; give the sizes it was made with", path, to->name,
+                         shape_text(from->ndim, from->shape, texts[0]), shape_text(to->shape.ndim, shape, texts[1]));
     if (to->shape.ndim == 2 && model->transposed(to->name))
         return tdmi_safetensors_read_transposed(file, from, 0, tdmi_shape_count(&to->shape), values);
     return tdmi_safetensors_read(file, from, 0, tdmi_shape_count(&to->shape), values);
