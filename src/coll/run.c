@@ -104,6 +104,8 @@ static void use_padded(tdmi_run *run)
 {
     const tdmi_call *call = &run->request.call;
     const size_t size = tdm_dtype_size(call->dtype), whole = padded_bytes(run) / size / ((size_t)run->team->n + 1);
+    if (call->count == 0)
+        return;
     memcpy(run->padded, run->request.in, call->count * size);
     memset(run->padded + call->count * size, 0, (whole * (size_t)run->team->n - call->count) * size);
     run->request.in = run->padded;
