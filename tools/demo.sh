@@ -1,5 +1,5 @@
 #!/bin/sh
-# demo.sh BUILD-DIR - trains a byte-level GPT (3.5 M parameters) on real text with one rank a core, then lets it write.
+# demo.sh BUILD-DIR - trains a byte-level GPT (3.5 M parameters) on real text with one rank a core.
 # DEMO_STEPS (800) makes it shorter. The run lies in runs/demo; the one before it is kept as runs/demo.previous.
 set -eu
 
@@ -26,9 +26,8 @@ if [ -e "$run" ]; then
 fi
 
 "$tandem" train gpt2 -n "$cores" --data "$text" --tokenizer bytes \
-    --layers 4 --width 256 --heads 4 --seq 128 --batch "$batch" --steps "$steps" \
+    --layers 4 --width 256 --heads 4 --seq 128 --vocab 256 --batch "$batch" --steps "$steps" \
     --lr 2e-3 --warmup 40 --schedule cosine --clip 1.0 --eval-every 100 --run "$run"
 
 echo
-echo "A sample of what it writes:"
-"$tandem" generate --checkpoint "$run/step-$steps" --prompt "And the LORD said unto " --tokens 300
+echo "It goes on from any text:  $tandem generate --checkpoint $run --prompt 'And the LORD said unto '"
