@@ -11,6 +11,7 @@
 #include "kernels/shapes.h"
 #include "kernels/threads.h"
 
+#define BLOCK_K 192     /* of k: rows of w and panels of x share the first cache */
 #define ROWS_OF_W 48    /* of y^T in a tile: a multiple of TALL on every instruction set */
 #define ROWS_OF_X 48    /* of y in a tile */
 #define CHUNK_N 512     /* rows of x whose panels are kept in the second cache */
@@ -32,7 +33,7 @@ static product shape_of(const tdmi_kernel_io *io)
 {
     product p = {.O = io->in[1].dims[0], .I = io->in[1].dims[1]};
     p.N = (int64_t)tdmi_shape_count(&io->in[0]) / p.I;
-    p.block = even_block(p.I, K_BLOCK);
+    p.block = even_block(p.I, BLOCK_K);
     return p;
 }
 
@@ -72,16 +73,15 @@ static void columns_of_y(void *arg, int64_t tile, int worker)
     const product *p = arg;
     const int64_t o = tile * ROWS_OF_W, m = least(p->O - o, ROWS_OF_W), width = whole_panels(p->n);
     float *turned = p->rooms + worker * p->room, *spread = turned + ROWS_OF_W * width;
-    fetch_ahead ahead = {.at = p->w + (o + m) * p->I + p->k0, .rows = least(p->O - o - m, m), .columns = p->k,
-                         .row = p->I};
-    ahead.lines = m * p->k / 16 / (((m + TALL - 1) / TALL) * (width / PANEL)) + 1;
+    float *y = p->y + p->n0 * p->O + o;
+    fetch_ahead ahead = {.matrix = {fetch_rows(p->w + (o + m) * p->I + p->k0, least(p->O - o - m, m), p->k, p->I),
+                                    fetch_columns(y, p->n, m, p->O)}};
     for (int64_t k = 0; k < p->k; k += p->block) {
         const int64_t kc = least(p->k - k, p->block);
         const operand_a w = SIMD_NAME(spread_rows)(m, kc, p->w + o * p->I + p->k0 + k, p->I, spread);
         SIMD_NAME(multiply)(m, p->n, kc, w, (operand_b){p->panels + k * width, kc * PANEL, PANEL, true}, turned, width,
                             (operand_d){k > 0 ? turned : NULL, width}, &ahead);
     }
-    float *y = p->y + p->n0 * p->O + o;
     const operand_d bias = {p->b != NULL ? p->b + o : NULL, 0}, before = {y, p->O};
     SIMD_NAME(transpose)(m, p->n, turned, width, y, p->O, p->k0 == 0 ? bias : before);
 }

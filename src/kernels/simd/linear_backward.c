@@ -25,6 +25,12 @@ typedef struct {
     bool add, add_bias;
 } product;
 
+/* Floats of a block of k in panels. */
+static int64_t panels_of(int64_t kc, int64_t n)
+{
+    return whole_panels(n) / PANEL * packed_panel(kc);
+}
+
 static product input_shape(const tdmi_kernel_io *io)
 {
     product p = {.O = io->in[1].dims[0], .I = io->in[1].dims[1], .add = tdmi_accumulates(io, 0)};
@@ -32,7 +38,7 @@ static product input_shape(const tdmi_kernel_io *io)
     p.block = even_block(p.O, INPUT_BLOCK);
     const int64_t share = (p.N + tdmi_kernels_threads() - 1) / tdmi_kernels_threads();
     p.rows = (share + TALL - 1) / TALL * TALL;
-    p.room = p.rows * (p.block + LANES);
+    p.room = p.rows * (p.block + LANES) + panels_of(p.block, least(p.I, CHUNK_I));
     return p;
 }
 
@@ -48,17 +54,17 @@ static void rows_of_dx(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
     const int64_t n = tile * p->rows, m = least(p->rows, p->N - n);
-    float *spread = p->rooms + worker * p->room;
+    float *spread = p->rooms + worker * p->room, *panels = spread + p->rows * (p->block + LANES);
     for (int64_t i0 = 0; i0 < p->I; i0 += CHUNK_I) {
         const int64_t i = least(CHUNK_I, p->I - i0);
-        const int64_t tiles = (m + TALL - 1) / TALL * (whole_panels(i) / PANEL);
         float *dx = p->out + n * p->I + i0;
         for (int64_t k = 0; k < p->O; k += p->block) {
             const int64_t kc = least(p->block, p->O - k), next = k + kc;
-            fetch_ahead ahead = {.at = p->b + next * p->I + i0, .rows = least(p->block, p->O - next), .columns = i,
-                                 .row = p->I, .lines = kc * i / 16 / tiles + 1};
+            fetch_ahead ahead = {.matrix = {fetch_rows(p->b + next * p->I + i0, least(p->block, p->O - next), i, p->I),
+                                            fetch_columns(p->dy + n * p->O + next, m, least(p->block, p->O - next), p->O)}};
             const operand_a dy = SIMD_NAME(spread_rows)(m, kc, p->dy + n * p->O + k, p->O, spread);
-            SIMD_NAME(multiply)(m, i, kc, dy, (operand_b){p->b + k * p->I + i0, PANEL, p->I, false}, dx, p->I,
+            SIMD_NAME(pack)(kc, i, p->b + k * p->I + i0, p->I, panels, packed_panel(kc));
+            SIMD_NAME(multiply)(m, i, kc, dy, (operand_b){panels, packed_panel(kc), PANEL, true}, dx, p->I,
                                 (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
         }
     }
@@ -84,7 +90,7 @@ static product weight_shape(const tdmi_kernel_io *io)
 static tdm_status prepare_weight(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
 {
     const product p = weight_shape(io);
-    const int64_t panels = p.block * whole_panels(least(p.I, CHUNK_I));
+    const int64_t panels = panels_of(p.block, least(p.I, CHUNK_I));
     *workspace_nbytes = (size_t)(panels + p.room * tdmi_kernels_threads()) * sizeof(float);
     *state = NULL;
     return TDM_OK;
@@ -121,11 +127,11 @@ static void rows_of_dw(void *arg, int64_t tile, int worker)
     if (p->db != NULL && p->i0 == 0)
         for (int64_t j = 0; j < m; j++)
             p->db[o + j] = sums[j] + (p->k0 > 0 || p->add_bias ? p->db[o + j] : 0.0f);
-    const int64_t tiles = (m + TALL - 1) / TALL * (whole_panels(p->i) / PANEL);
-    fetch_ahead ahead = {.at = dw + m * p->I, .rows = least(m, p->O - o - m), .columns = p->i, .row = p->I,
-                         .lines = m * p->i / 16 / tiles + 1};
+    const int64_t next = least(m, p->O - o - m);
+    fetch_ahead ahead = {.matrix = {fetch_columns(p->dy + p->k0 * p->O + o + m, next > 0 ? p->k : 0, next, p->O),
+                                    fetch_rows(dw + m * p->I, next, p->i, p->I)}};
     SIMD_NAME(multiply)(m, p->i, p->k, (operand_a){columns, 1, COLUMNS_OF_DY},
-                        (operand_b){p->panels, p->k * PANEL, PANEL, true}, dw, p->I,
+                        (operand_b){p->panels, packed_panel(p->k), PANEL, true}, dw, p->I,
                         (operand_d){p->k0 > 0 || p->add ? dw : NULL, p->I}, &ahead);
 }
 
@@ -134,13 +140,13 @@ static void run_weight(const void *state, const tdmi_kernel_io *io, const void *
     (void)state;
     product p = weight_shape(io);
     p.dy = in[0], p.b = in[1], p.out = out[0], p.db = out[1], p.panels = workspace;
-    p.rooms = p.panels + p.block * whole_panels(least(p.I, CHUNK_I));
+    p.rooms = p.panels + panels_of(p.block, least(p.I, CHUNK_I));
     p.add = tdmi_accumulates(io, 0), p.add_bias = tdmi_accumulates(io, 1);
     for (p.i0 = 0; p.i0 < p.I; p.i0 += p.i) {
         p.i = least(CHUNK_I, p.I - p.i0);
         for (p.k0 = 0; p.k0 < p.N; p.k0 += p.k) {
             p.k = least(p.block, p.N - p.k0);
-            SIMD_NAME(pack)(p.k, p.i, p.b + p.k0 * p.I + p.i0, p.I, p.panels);
+            SIMD_NAME(pack)(p.k, p.i, p.b + p.k0 * p.I + p.i0, p.I, p.panels, packed_panel(p.k));
             tdmi_kernels_tiles((p.O + COLUMNS_OF_DY - 1) / COLUMNS_OF_DY, rows_of_dw, &p);
         }
     }

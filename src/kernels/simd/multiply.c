@@ -6,124 +6,192 @@
  *          a a a a            b b b b      limit. A's rows of a tile come from the first cache, B's panels from the second. */
 #include "kernels/simd/multiply.h"
 
-INLINE void tile(int tall, int wide, bool rows, int64_t kc, operand_a a, const float *b, int64_t b_row, float *c,
-                 int64_t c_row, operand_d d)
+#define GROUPS ((TALL + 3) / 4)   /* of 4 rows */
+
+/* One step of k. Row i of a tile is at[i / 4][i % 4 * row]: a few registers address them all. */
+INLINE void step_of_k(int tall, int wide, vf sum[TALL][WIDE], const float *const at[GROUPS], int64_t row, const float *b)
+{
+    vf v[WIDE];
+    UNROLL
+    for (int j = 0; j < wide; j++)
+        v[j] = load(b + j * LANES);
+    UNROLL
+    for (int i = 0; i < tall; i++) {
+        const float x = at[i / 4][i % 4 * row];
+        UNROLL
+        for (int j = 0; j < wide; j++)
+            sum[i][j] += v[j] * x;
+    }
+}
+
+/* One tile of C. Fetches one line from `ahead` on for every FETCH_STEPS steps of k, ahead_step bytes apart. */
+INLINE void tile(int tall, int wide, int64_t kc, const float *a, int64_t row, int64_t step, const float *b, int64_t b_row,
+                 float *c, int64_t c_row, const float *d, int64_t d_row, const char *ahead, int64_t ahead_step)
 {
     vf sum[TALL][WIDE];
     UNROLL
-    for (int i = 0; i < tall; i++)
+    for (int i = 0; i < tall; i++) {
         UNROLL
-        for (int j = 0; j < wide; j++)
+        for (int j = 0; j < wide; j++) {
+            __builtin_prefetch(c + i * c_row + j * LANES, 1, 3);
             sum[i][j] = (vf){0};
-    const float *at = a.at;
-    const int64_t row = rows ? a.row : 1, step = rows ? 1 : a.step;
-    for (int64_t k = 0; k < kc; k++, at += step, b += b_row) {
-        vf v[WIDE];
-        UNROLL
-        for (int j = 0; j < wide; j++)
-            v[j] = load(b + j * LANES);
-        UNROLL
-        for (int i = 0; i < tall; i++) {
-            const float x = at[i * row];
-            UNROLL
-            for (int j = 0; j < wide; j++)
-                sum[i][j] += v[j] * x;
         }
+    }
+    const float *at[GROUPS];
+    UNROLL
+    for (int g = 0; g < GROUPS; g++)
+        at[g] = a + 4 * g * row;
+    int64_t k = 0;
+    for (; k + FETCH_STEPS <= kc; k += FETCH_STEPS) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += ahead_step;
+        UNROLL
+        for (int u = 0; u < FETCH_STEPS; u++, b += b_row) {
+            step_of_k(tall, wide, sum, at, row, b);
+            UNROLL
+            for (int g = 0; g < GROUPS; g++)
+                at[g] += step;
+        }
+    }
+    for (; k < kc; k++, b += b_row) {
+        step_of_k(tall, wide, sum, at, row, b);
+        UNROLL
+        for (int g = 0; g < GROUPS; g++)
+            at[g] += step;
     }
     UNROLL
     for (int i = 0; i < tall; i++)
         UNROLL
         for (int j = 0; j < wide; j++) {
-            if (d.at != NULL)
-                sum[i][j] += load(d.at + i * d.row + j * LANES);
+            if (d != NULL)
+                sum[i][j] += load(d + i * d_row + j * LANES);
             store(c + i * c_row + j * LANES, sum[i][j]);
         }
 }
 
-typedef void tile_function(int64_t kc, operand_a a, const float *b, int64_t b_row, float *c, int64_t c_row, operand_d d);
+/* The next `count` lines, as far as the piece has them, are being fetched. */
+INLINE void advance(fetch_ahead *f, int64_t count)
+{
+    fetch_matrix *m = &f->matrix[0];
+    f->done += count;
+    if (f->done < m->lines)
+        return;
+    f->done = 0;
+    m->at += m->piece;
+    if (--m->pieces <= 0) {
+        f->matrix[0] = f->matrix[1];
+        f->matrix[1].pieces = 0;
+    }
+}
+
+/* `tiles` tiles side by side: the same rows of A, one panel of B (or the first part of one) each. */
+INLINE void strip(int tall, int wide, bool rows, int64_t tiles, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row,
+                  operand_d d, fetch_ahead *ahead)
+{
+    const float *b_at = b.at, *d_at = d.at;
+    for (int64_t t = 0; t < tiles; t++) {
+        const char *next = (const char *)a.at;
+        int64_t step = 0;
+        if (ahead->matrix[0].pieces > 0) {
+            step = ahead->matrix[0].step;
+            next = ahead->matrix[0].at + ahead->done * step;
+            advance(ahead, kc / FETCH_STEPS);
+        }
+        tile(tall, wide, kc, a.at, rows ? a.row : 1, rows ? 1 : a.step, b_at, b.row, c, c_row, d_at, d.row, next, step);
+        b_at += b.panel;
+        c += PANEL;
+        if (d_at != NULL)
+            d_at += PANEL;
+    }
+}
+
+typedef void strip_function(int64_t tiles, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
+                            fetch_ahead *ahead);
 
 /* Heights that any number of rows is made of. */
 #if LANES == 16
-#define HEIGHTS(X) X(12) X(8) X(4) X(2) X(1)
+#define HEIGHTS(X) X(8) X(4) X(2) X(1)
 #else
-#define HEIGHTS(X) X(6) X(4) X(2) X(1)
+#define HEIGHTS(X) X(4) X(2) X(1)
 #endif
 
-#define TILE(tall, wide, rows)                                                                                         \
-    static __attribute__((noinline)) void tile_##tall##_##wide##_##rows(                                               \
-        int64_t kc, operand_a a, const float *b, int64_t b_row, float *c, int64_t c_row, operand_d d)                  \
+#define STRIP(tall, wide, rows)                                                                                        \
+    static __attribute__((noinline)) void strip_##tall##_##wide##_##rows(                                              \
+        int64_t tiles, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d, fetch_ahead *ahead)  \
     {                                                                                                                  \
-        tile(tall, wide, rows, kc, a, b, b_row, c, c_row, d);                                                          \
+        strip(tall, wide, rows, tiles, kc, a, b, c, c_row, d, ahead);                                                  \
     }
-#define TILES(tall) TILE(tall, 1, 0) TILE(tall, 2, 0) TILE(tall, 1, 1) TILE(tall, 2, 1)
-HEIGHTS(TILES)
+#define STRIPS(tall)                                                                                                   \
+    STRIP(tall, 1, 0) STRIP(tall, 2, 0) STRIP(tall, 3, 0) STRIP(tall, 1, 1) STRIP(tall, 2, 1) STRIP(tall, 3, 1)
+HEIGHTS(STRIPS)
 
 static const struct {
     int tall;
-    tile_function *run[2][WIDE]; /* [A is read along its rows][vectors - 1] */
-} tiles[] = {
-#define ROW(tall) {tall, {{tile_##tall##_1_0, tile_##tall##_2_0}, {tile_##tall##_1_1, tile_##tall##_2_1}}},
+    strip_function *run[2][WIDE]; /* [A is read along its rows][vectors - 1] */
+} strips[] = {
+#define ROW(tall)                                                                                                      \
+    {tall,                                                                                                             \
+     {{strip_##tall##_1_0, strip_##tall##_2_0, strip_##tall##_3_0},                                                    \
+      {strip_##tall##_1_1, strip_##tall##_2_1, strip_##tall##_3_1}}},
     HEIGHTS(ROW)
 #undef ROW
 };
 
-INLINE void fetch_some(fetch_ahead *f)
-{
-    for (int64_t i = 0; i < f->lines && f->rows > 0; i++) {
-        __builtin_prefetch(f->at + f->done, 0, 2);
-        f->done += 64 / (int64_t)sizeof *f->at;
-        if (f->done >= f->columns) {
-            f->done = 0;
-            f->at += f->row;
-            f->rows--;
-        }
-    }
-}
-
 /* The last columns, fewer than a vector: a tile of its own, then copied. */
-static void edge(tile_function *run, int tall, int64_t n, int64_t kc, operand_a a, const float *b, int64_t b_row, float *c,
-                 int64_t c_row, operand_d d)
+static void edge(strip_function *run, int tall, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row,
+                 operand_d d, fetch_ahead *ahead)
 {
     float sums[TALL * LANES];
-    run(kc, a, b, b_row, sums, LANES, (operand_d){NULL, 0});
+    run(1, kc, a, b, sums, LANES, (operand_d){NULL, 0}, ahead);
     for (int i = 0; i < tall; i++)
         for (int64_t j = 0; j < n; j++)
             c[i * c_row + j] = sums[i * LANES + j] + (d.at != NULL ? d.at[i * d.row + j] : 0.0f);
+}
+
+/* Where B and D go on at column j. */
+INLINE operand_b b_from(operand_b b, int64_t j)
+{
+    b.at += j / PANEL * b.panel + j % PANEL;
+    return b;
+}
+
+INLINE operand_d d_from(operand_d d, int64_t i, int64_t j)
+{
+    if (d.at != NULL)
+        d.at += i * d.row + j;
+    return d;
 }
 
 void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
                          fetch_ahead *ahead)
 {
     const bool rows = a.step == 1;
-    const int64_t whole = n / LANES * LANES; /* columns in whole vectors */
-    const float *last = b.at + whole / PANEL * b.panel + whole % PANEL;
-    int64_t last_row = b.row;
+    const int64_t panels = n / PANEL, vectors = n % PANEL / LANES, whole = n / LANES * LANES;
+    fetch_ahead nothing = {.done = 0};
+    operand_b last = b_from(b, whole);
     float copy[K_BLOCK * LANES];
+    if (ahead == NULL)
+        ahead = &nothing;
     if (whole < n && !b.padded) { /* the last vector of a plain B would read past its end */
         for (int64_t k = 0; k < kc; k++)
-            store(copy + k * LANES, load_part(last + k * b.row, n - whole, 0.0f));
-        last = copy;
-        last_row = LANES;
+            store(copy + k * LANES, load_part(last.at + k * b.row, n - whole, 0.0f));
+        last = (operand_b){copy, 0, LANES, true};
     }
     size_t height = 0;
     for (int64_t i = 0; i < m;) {
-        while (tiles[height].tall > m - i)
+        while (strips[height].tall > m - i)
             height++;
-        const int tall = tiles[height].tall;
-        tile_function *const *run = tiles[height].run[rows];
-        const operand_a a_tile = {a.at + i * a.row, a.row, a.step};
-        for (int64_t j = 0; j < whole; j += PANEL) {
-            if (ahead != NULL)
-                fetch_some(ahead);
-            const float *d_tile = d.at != NULL ? d.at + i * d.row + j : NULL;
-            run[whole - j >= PANEL](kc, a_tile, b.at + j / PANEL * b.panel, b.row, c + i * c_row + j, c_row,
-                                    (operand_d){d_tile, d.row});
-        }
-        if (whole < n) {
-            const float *d_tile = d.at != NULL ? d.at + i * d.row + whole : NULL;
-            edge(run[0], tall, n - whole, kc, a_tile, last, last_row, c + i * c_row + whole, c_row,
-                 (operand_d){d_tile, d.row});
-        }
+        const int tall = strips[height].tall;
+        strip_function *const *run = strips[height].run[rows];
+        const operand_a a_rows = {a.at + i * a.row, a.row, a.step};
+        float *c_rows = c + i * c_row;
+        if (panels > 0)
+            run[WIDE - 1](panels, kc, a_rows, b, c_rows, c_row, d_from(d, i, 0), ahead);
+        if (vectors > 0)
+            run[vectors - 1](1, kc, a_rows, b_from(b, panels * PANEL), c_rows + panels * PANEL, c_row,
+                             d_from(d, i, panels * PANEL), ahead);
+        if (whole < n)
+            edge(run[0], tall, n - whole, kc, a_rows, last, c_rows + whole, c_row, d_from(d, i, whole), ahead);
         i += tall;
     }
 }
@@ -138,17 +206,18 @@ operand_a SIMD_NAME(spread_rows)(int64_t m, int64_t kc, const float *at, int64_t
     return (operand_a){room, spread, 1};
 }
 
-void SIMD_NAME(pack)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out)
+void SIMD_NAME(pack)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out, int64_t panel)
 {
-    for (int64_t j = 0; j < n; j += PANEL, out += kc * PANEL)
-        for (int64_t k = 0; k < kc; k++)
+    for (int64_t k = 0; k < kc; k++, in += in_row, out += PANEL) {
+        float *to = out;
+        int64_t j = 0;
+        for (; j + PANEL <= n; j += PANEL, to += panel)
             UNROLL
-            for (int64_t v = 0; v < PANEL; v += LANES) {
-                const float *from = in + k * in_row + j + v;
-                const int64_t left = n - j - v;
-                if (left > 0)
-                    store(out + k * PANEL + v, left >= LANES ? load(from) : load_part(from, left, 0.0f));
-            }
+            for (int64_t v = 0; v < PANEL; v += LANES)
+                store(to + v, load(in + j + v));
+        for (; j < n; j += LANES, to += LANES)
+            store(to, n - j >= LANES ? load(in + j) : load_part(in + j, n - j, 0.0f));
+    }
 }
 
 /* Rows become columns, LANES by LANES, by exchanging ever larger parts of pairs of rows. */

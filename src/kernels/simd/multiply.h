@@ -4,12 +4,12 @@
 
 #include "kernels/simd/vector.h"
 
-#define WIDE 2               /* vectors of C's columns in a tile */
+#define WIDE 3               /* vectors of C's columns in a tile */
 #define PANEL (WIDE * LANES) /* columns of a panel of B */
 #if LANES == 16
-#define TALL 12 /* rows of C in a tile: 24 sums, 2 of B, 1 of A in 32 registers */
+#define TALL 8 /* rows of C in a tile: 24 sums, 3 of B, 1 of A in 32 registers */
 #else
-#define TALL 6 /* 12 sums, 2 of B, 1 of A in 16 registers */
+#define TALL 4 /* 12 sums, 3 of B, 1 of A in 16 registers */
 #endif
 #define K_BLOCK 384 /* the most of k that a call takes */
 
@@ -33,14 +33,35 @@ typedef struct {
     int64_t row;
 } operand_d;
 
-/* A matrix needed soon, fetched into the second cache piece by piece while the sums run. */
+/* Memory needed soon, fetched into the second cache line by line while the sums run: one line for FETCH_STEPS steps of k of each
+ * tile of C. Two matrices, one after the other, each as pieces: lines `step` bytes apart. */
 typedef struct {
-    const float *at;       /* of the row that is being fetched */
-    int64_t rows, columns; /* rows left, this one included */
-    int64_t row;
-    int64_t done;  /* columns fetched of this row */
-    int64_t lines; /* of 64 bytes to fetch for each tile of C */
+    const char *at;
+    int64_t pieces, piece; /* how many, and the bytes from one to the next */
+    int64_t lines, step;   /* of a piece */
+} fetch_matrix;
+
+typedef struct {
+    fetch_matrix matrix[2];
+    int64_t done; /* lines of the first piece of the first matrix */
 } fetch_ahead;
+
+#define FETCH_STEPS 8
+#define LINE_BYTES 64
+
+/* Row by row: rows of `columns` floats. */
+INLINE fetch_matrix fetch_rows(const float *at, int64_t rows, int64_t columns, int64_t row)
+{
+    if (columns == row) /* one long row */
+        columns *= rows, rows = rows > 0;
+    return (fetch_matrix){(const char *)at, rows, row * 4, (columns * 4 + LINE_BYTES - 1) / LINE_BYTES, LINE_BYTES};
+}
+
+/* Line by line down all rows: for rows of few lines. */
+INLINE fetch_matrix fetch_columns(const float *at, int64_t rows, int64_t columns, int64_t row)
+{
+    return (fetch_matrix){(const char *)at, rows > 0 ? (columns * 4 + LINE_BYTES - 1) / LINE_BYTES : 0, LINE_BYTES, rows, row * 4};
+}
 
 /* C[m x n] with rows c_row apart. Sums go over k = 0, 1, ... and then add D: the bits do not depend on tiles, m, n or
  * instruction set. kc <= K_BLOCK. `ahead` may be NULL. */
@@ -63,9 +84,14 @@ INLINE int64_t even_block(int64_t size, int64_t most)
  * [m x (kc + LANES)] then. */
 operand_a SIMD_NAME(spread_rows)(int64_t m, int64_t kc, const float *at, int64_t row, float *room);
 
-/* out = a plain kc x n matrix as zero-padded panels: panel = kc x PANEL, row = PANEL. */
-void SIMD_NAME(pack)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out);
-/* out[k][j] = in[j][k] for j < n, k < kc as such panels. */
+/* out = a plain kc x n matrix as zero-padded panels, `panel` apart, row = PANEL. packed_panel(kc): a distance that does not put
+ * all panels into the same set of a cache. */
+void SIMD_NAME(pack)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out, int64_t panel);
+INLINE int64_t packed_panel(int64_t kc)
+{
+    return kc * PANEL + LANES;
+}
+/* out[k][j] = in[j][k] for j < n, k < kc as such panels, kc x PANEL apart. */
 void SIMD_NAME(pack_transposed)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out);
 
 /* out[j][i] = in[i][j] + d[j][i] for i < m, j < n. */
