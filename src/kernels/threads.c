@@ -44,3 +44,15 @@ void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int
     for (int64_t tile = 0; tile < tiles; tile++)
         body(arg, tile, 0);
 }
+
+void tdmi_kernels_on_one_thread(void (*body)(void *arg), void *arg)
+{
+#ifdef _OPENMP
+    const int count = omp_get_max_threads();
+    omp_set_num_threads(1);
+    body(arg);
+    omp_set_num_threads(count);
+#else
+    body(arg);
+#endif
+}

@@ -10,5 +10,8 @@ int tdmi_kernels_threads(void);
 /* body(arg, tile, worker) for each tile in 0..tiles-1; worker < tdmi_kernels_threads() names scratch nobody else uses now.
  * One thread: a plain loop. */
 void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int worker), void *arg);
+/* body(arg) while OpenMP tells this thread's libraries that there is one thread: how a library plans a piece of work that one
+ * thread will do. */
+void tdmi_kernels_on_one_thread(void (*body)(void *arg), void *arg);
 
 #endif
