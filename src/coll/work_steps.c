@@ -7,7 +7,7 @@
 
 #define PIECE_BYTES ((size_t)512 << 10)  /* of one rank's buffer at a time: about 0.1 ms */
 #define TILE_BYTES ((size_t)16 << 10)    /* handed to an epilogue: stays in the first-level cache */
-#define STREAM_BYTES ((size_t)8 << 20)   /* buffers above this do not stay in a cache: results go past it */
+#define STREAM_BYTES ((size_t)8 << 20)   /* buffers above this do not stay in a cache: results go past it, but not to STAGE */
 
 tdm_dtype tdmi_work_dtype(const tdmi_run *run, tdmi_buffer buffer)
 {
@@ -66,8 +66,8 @@ static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const td
         in[r] = address(run, r, reduce->src.buffer, reduce->src.first + at);
     for (int i = 0; i < outs; i++)
         out[i] = address(run, first_out + i, give->dst.buffer, give->dst.first + at);
-    tdmi_reduce_tree(call->dtype, call->op, in, team->n, out, outs, count,
-                     call->count * tdm_dtype_size(call->dtype) > STREAM_BYTES);
+    const bool stream = give->dst.buffer == TDMI_BUFFER_OUT && call->count * tdm_dtype_size(call->dtype) > STREAM_BYTES;
+    tdmi_reduce_tree(call->dtype, call->op, in, team->n, out, outs, count, stream);
 }
 
 static void reduce_to_epilogue(const tdmi_run *run, const tdmi_step *reduce, size_t at, size_t count)

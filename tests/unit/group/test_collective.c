@@ -55,7 +55,7 @@ typedef struct plan {
     bool arena;              /* tdm_alloc, else malloc */
     size_t counts[6];
     int count_count;
-    bool all_types;          /* else float32 sums */
+    bool all_types;          /* else float32 sums; types but float32 take the last count only */
 } plan;
 
 typedef struct buffers {
@@ -111,6 +111,8 @@ static const char *all_calls(tdm_group *group, const plan *p, const buffers *b)
         for (int op = 0; op < TDM_OP_COUNT; op++)
             for (int i = 0; i < p->count_count * 2; i++) {
                 if (!p->all_types && (dtype != TDM_F32 || op != TDM_SUM))
+                    continue;
+                if (dtype != TDM_F32 && i / 2 < p->count_count - 1)
                     continue;
                 const size_t count = p->counts[i / 2];
                 const char *wrong = one_call(group, (tdm_dtype)dtype, (tdm_op)op, count, i % 2 != 0, k, b);
