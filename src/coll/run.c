@@ -344,7 +344,7 @@ static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
 }
 
 /* *waits: for a peer. *paused: a piece of a long step is done, and others may have a turn. */
-static tdm_status step_on(tdmi_run *run, bool *waits, bool *paused)
+static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, bool *paused)
 {
     const tdmi_step *step = &run->way->steps.step[run->step];
     bool done = true, moved = false;
@@ -358,6 +358,9 @@ static tdm_status step_on(tdmi_run *run, bool *waits, bool *paused)
         status = tdmi_exchange_step(run, step, &done, &moved);
         *waits = !done && !moved;
         *paused = !done && moved;
+    } else if (tdmi_run_hands_on(run) && !turns->epilogues) {
+        done = false;
+        *waits = true;
     } else {
         done = tdmi_work_step(run, step);
         *paused = !done;
@@ -369,15 +372,19 @@ static tdm_status step_on(tdmi_run *run, bool *waits, bool *paused)
     return status;
 }
 
-static void finish(tdmi_run *run)
+/* False while the caller's thread is needed for it. */
+static bool finish(tdmi_run *run, const tdmi_turns *turns)
 {
     size_t first, count;
     if (is_padded(run)) {
+        if (!turns->epilogues)
+            return false;
         tdmi_slice(run->plan->call.count, run->plan->call.dtype, run->team->rank, run->team->n, &first, &count);
         if (count > 0)
             run->request.epilogue(run->request.epilogue_arg, first, count, run->request.out);
     }
     run->state = TDMI_RUN_OVER;
+    return true;
 }
 
 /* What calls behind this one have to wait for. */
@@ -409,17 +416,15 @@ tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *
         case TDMI_RUN_STAGING: waits = !take_turn(run, turns); break;
         case TDMI_RUN_STEPPING:
             if (run->step < run->way->steps.count)
-                status = step_on(run, &waits, &paused);
+                status = step_on(run, turns, &waits, &paused);
             else if (run->way->uses_links)
                 run->state = TDMI_RUN_SETTLING;
             else
-                finish(run);
+                waits = !finish(run, turns);
             break;
         case TDMI_RUN_SETTLING:
             status = tdmi_exchange_settle(run, &met);
-            waits = !met;
-            if (status == TDM_OK && met)
-                finish(run);
+            waits = !met || (status == TDM_OK && !finish(run, turns));
             break;
         case TDMI_RUN_OVER: break;
         }

@@ -54,6 +54,7 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
  * order of calls (else an early call could wait for a block that a later one holds until the early one is over). */
 typedef struct tdmi_turns {
     bool links, stage;
+    bool epilogues; /* may be called: not by the progress thread, whose time is not the caller's to use */
 } tdmi_turns;
 
 /* Does what can be done now, a piece of about 0.1 ms at most. *over: finished. *moved becomes true if something was done.

@@ -97,15 +97,15 @@ struct tdm_group {
 /* ---- work.c: calls under way ---- */
 /* Starts a call; work NULL: blocks. */
 tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work);
-/* Advances every call of the group; its lock is held. */
-void tdmi_group_advance(tdm_group *group, bool *moved);
+/* Advances every call of the group; its lock is held. epilogues: those of fused calls may run in this thread. */
+void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved);
 void tdmi_group_free_work(tdm_group *group);
 
 /* ---- wait.c ---- */
 /* Blocks until the work is done or the group has failed. */
 void tdmi_group_wait(tdm_work *work);
-/* Advances all groups of the world that have calls under way, but `except`, whose lock the caller may hold. */
-void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool *moved);
+/* Advances all groups of the world that have calls under way, but `except`. */
+void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool epilogues, bool *moved);
 
 /* ---- failure.c ---- */
 /* Ends the group, here and on all ranks it can reach, with this thread's error text. The first failure stays. Any thread. */

@@ -23,7 +23,7 @@ static void pause_a_little(void)
 #endif
 }
 
-void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool *moved)
+void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool epilogues, bool *moved)
 {
     if (atomic_load_explicit(&world->busy, memory_order_relaxed) == 0)
         return;
@@ -32,7 +32,7 @@ void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool *moved)
         if (group == except || pthread_mutex_trylock(&group->lock) != 0)
             continue; /* locked: someone else advances it */
         if (group->active != NULL && atomic_load_explicit(&group->failure, memory_order_relaxed) == TDM_OK)
-            tdmi_group_advance(group, moved);
+            tdmi_group_advance(group, epilogues, moved);
         pthread_mutex_unlock(&group->lock);
     }
     pthread_mutex_unlock(&world->lock);
@@ -61,7 +61,7 @@ static bool burst(tdm_work *work, bool *moved)
             over = true;
             break;
         }
-        tdmi_group_advance(group, moved);
+        tdmi_group_advance(group, true, moved);
         over = work->done;
         if (!over && !*moved)
             pause_a_little();
@@ -85,7 +85,7 @@ static bool sleep_once(tdm_work *work, bool *moved)
     const uint32_t heard = tdmi_node_sleep_begin(world->node, links ? TDMI_SLEEP_EPOLL : TDMI_SLEEP_FUTEX);
     if (burst(work, moved))
         return true;
-    tdmi_world_advance(world, work->group, moved);
+    tdmi_world_advance(world, work->group, true, moved);
     if (*moved)
         return false;
     if (links)
@@ -106,7 +106,7 @@ static void wait_on(tdm_work *work)
         if (burst(work, &moved))
             return;
         if (atomic_load_explicit(&world->busy, memory_order_relaxed) > 1)
-            tdmi_world_advance(world, group, &moved);
+            tdmi_world_advance(world, group, true, &moved);
         now = tdmi_now_ns();
         if (moved || idle_since == 0) {
             idle_since = now;

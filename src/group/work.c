@@ -8,6 +8,8 @@
 #include "core/clock.h"
 #include "core/memory.h"
 
+#define CHECK_NS (5 * TDMI_NS_PER_MS) /* between two looks for failures by a rank that only tests */
+
 static tdm_status take_idle(tdm_group *group, tdm_work **out)
 {
     tdm_work *work = group->idle;
@@ -76,9 +78,9 @@ static void note_links(tdm_group *group, bool waits)
     atomic_fetch_add(&group->world->link_busy, waits ? 1 : -1);
 }
 
-void tdmi_group_advance(tdm_group *group, bool *moved)
+void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
 {
-    tdmi_turns turns = {.links = true, .stage = true};
+    tdmi_turns turns = {.links = true, .stage = true, .epilogues = epilogues};
     bool waits_for_links = false;
     for (tdm_work **at = &group->active; *at != NULL;) {
         tdm_work *work = *at;
@@ -121,7 +123,7 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
         append(group, work);
         if (group->asked > group->announced && group->number >= group->asked)
             tdmi_control_announce(group);
-        tdmi_group_advance(group, &moved);
+        tdmi_group_advance(group, true, &moved);
         *out = work;
     }
     pthread_mutex_unlock(&group->lock);
@@ -166,15 +168,16 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
     bool moved = false;
     pthread_mutex_lock(&group->lock);
     if (!work->done && tdmi_group_failure(group) == TDM_OK)
-        tdmi_group_advance(group, &moved);
+        tdmi_group_advance(group, true, &moved);
     *done = work->done;
     pthread_mutex_unlock(&group->lock);
     if (*done)
         return TDM_OK;
-    tdmi_world_advance(group->world, group, &moved);
+    tdmi_world_advance(group->world, group, true, &moved);
     if (!moved) {
         pthread_mutex_lock(&group->lock);
-        tdmi_group_check(group);
+        if (tdmi_now_ns() - group->heard_ns > CHECK_NS)
+            tdmi_group_check(group);
         pthread_mutex_unlock(&group->lock);
     }
     tdm_status status = tdmi_group_failure(group);

@@ -113,7 +113,7 @@ static const char *comes_late(tdm_group *group, void *arg)
     float value = 1;
     CHECK_OK(tdm_allreduce(group, &value, &value, 1, TDM_F32, TDM_SUM, NULL));
     if (l->late >> rank & 1)
-        sleep_s(1.2);
+        sleep_s(0.8);
     l->status[rank] = rank % 2 ? tdm_barrier(group, NULL) : tdm_barrier(group, NULL);
     snprintf(l->text[rank], sizeof l->text[rank], "%s", tdm_error_text());
     return NULL;
@@ -126,8 +126,8 @@ static void missing_ranks_are_listed_completely_and_alike_on_every_rank(void **s
         static lateness l;
         for (int which = 0; which < 2; which++) {
             l.late = which == 0 ? 1u << 2 | 1u << 4 : 1u;
-            l.expected = which == 0 ? "ranks 2, 4 did not arrive within 0.6 s" : "rank 0 did not arrive within 0.6 s";
-            ranks_run(&(ranks_spec){.n = 5, .transport = transports[t], .timeout_s = 0.6}, comes_late, &l);
+            l.expected = which == 0 ? "ranks 2, 4 did not arrive within 0.4 s" : "rank 0 did not arrive within 0.4 s";
+            ranks_run(&(ranks_spec){.n = 5, .transport = transports[t], .timeout_s = 0.4}, comes_late, &l);
             for (int r = 0; r < 5; r++) {
                 assert_int_equal(l.status[r], TDM_ERR_TIMEOUT);
                 assert_non_null(strstr(l.text[r], l.expected));

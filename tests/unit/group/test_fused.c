@@ -3,10 +3,12 @@
 
 #include "group/fused.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -17,11 +19,14 @@ typedef struct taker {
     size_t first, next;
     bool in_order;
     int pieces;
+    pthread_t owner; /* whose thread this is */
+    bool elsewhere;
 } taker;
 
 static void take(void *arg, size_t first, size_t count, const void *reduced)
 {
     taker *t = arg;
+    t->elsewhere |= !pthread_equal(t->owner, pthread_self());
     if (t->pieces++ == 0)
         t->first = t->next = first;
     t->in_order = t->in_order && first == t->next;
@@ -36,12 +41,15 @@ static const char *one_size(tdm_group *group, float *data, size_t count, bool ov
     tdm_work *work = NULL;
     for (size_t i = 0; i < count; i++)
         data[i] = (float)rank + (float)i;
-    *t = (taker){.in_order = true};
+    *t = (taker){.in_order = true, .owner = pthread_self()};
     CHECK_OK(tdmi_reduce_scatter_fused(group, data, count, TDM_F32, TDM_SUM, take, t, overlap ? &work : NULL));
     if (overlap) {
+        if (count == 100) /* time for the progress thread to do all it may */
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         CHECK_OK(tdm_barrier(group, NULL));
         CHECK_OK(tdm_work_wait(work));
     }
+    CHECK(!t->elsewhere, "the epilogue ran in another thread");
     tdmi_slice(count, TDM_F32, rank, n, &first, &mine);
     CHECK(mine == 0 ? t->pieces == 0 : t->in_order && t->first == first && t->next == first + mine,
           "count %zu: pieces from %zu to %zu, the slice is [%zu, %zu)", count, t->first, t->next, first, first + mine);
