@@ -58,8 +58,8 @@ typedef struct tdm_train_end {
  * Errors  TDM_ERR_INVALID an option | TDM_ERR_BAD_FILE data or checkpoint | TDM_ERR_EXISTS run_dir without resume |
  *         TDM_ERR_NOT_FINITE step, rank, first node | TDM_ERR_INTERRUPTED after SIGINT, or after SIGTERM (which saves first):
  *         end->signal then holds the signal | all of tdm_group_create and the collectives
- * Thread  the process's main thread; while it runs, SIGINT and SIGTERM are unblocked and have handlers. A caller that has
- *         them blocked gets its error text out whatever its launcher sends in between. */
+ * Thread  the process's main thread; SIGINT and SIGTERM are unblocked while it runs, and have handlers once the ranks have met.
+ *         A caller that has them blocked gets its error text out whatever its launcher sends in between. */
 TDM_API TDM_MUST_CHECK tdm_status tdm_train(const tdm_train_options *options, tdm_train_end *end);
 
 /* tdm_train_check - what can be known to be wrong before ranks start: options, and memory for `local_size` of `world_size` ranks.

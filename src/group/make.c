@@ -55,7 +55,7 @@ static tdm_status exchange_records(tdm_group *group, const tdmi_record *own, int
     uint8_t bytes[TDMI_RECORD_BYTES_MAX];
     char *blocks[n];
     size_t nbytes[n];
-    tdm_status status = tdmi_rendezvous(group->world->store, group->prefix, "rank", group->name, group->rank, n, bytes,
+    tdm_status status = tdmi_rendezvous(group->world->store, group->prefix, "rank", NULL, group->name, group->rank, n, bytes,
                                         tdmi_record_write(own, bytes), deadline_ns, group->world->rendezvous_timeout_s, blocks,
                                         nbytes);
     if (status != TDM_OK)

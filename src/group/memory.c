@@ -108,7 +108,7 @@ static tdm_status agree(tdm_group *group, tdm_status own_status, struct tdmi_nod
     snprintf(what, sizeof what, "memory.%d.%u", lowest, ++group->node_allocations);
     snprintf(who, sizeof who, "%s, ranks of this node in tdm_alloc_node", group->name);
     tdm_status status =
-        tdmi_rendezvous(world->store, group->prefix, what, who, group->local_rank, group->local_size, offer, sizeof offer,
+        tdmi_rendezvous(world->store, group->prefix, what, group, who, group->local_rank, group->local_size, offer, sizeof offer,
                         tdmi_deadline_in(group->timeout_s), group->timeout_s, offers, nbytes);
     if (status != TDM_OK)
         return status;

@@ -3,10 +3,13 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "group/group.h"
 #include "store/store.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define LOOK_EVERY_NS (50 * TDMI_NS_PER_MS)
 
 void tdmi_ranks_text(const bool *set, int n, char *text, size_t nbytes)
 {
@@ -81,8 +84,25 @@ static tdm_status heard_verdict(tdm_store *store, const char *prefix, const char
     return TDM_ERR_TIMEOUT;
 }
 
-tdm_status tdmi_rendezvous(tdm_store *store, const char *prefix, const char *what, const char *group, int rank, int n,
-                           const void *record, size_t nbytes, int64_t deadline_ns, double timeout_s, char **records_out,
+/* tdmi_store_get that looks at a group now and then. */
+static tdm_status get_watching(tdm_store *store, const char *key, int64_t deadline_ns, tdm_group *watched, char **value, size_t *nbytes)
+{
+    for (;;) {
+        int64_t look_ns = tdmi_now_ns() + LOOK_EVERY_NS;
+        tdm_status status = tdmi_store_get(store, key, watched != NULL && look_ns < deadline_ns ? look_ns : deadline_ns, value, nbytes);
+        if (status != TDM_ERR_TIMEOUT || watched == NULL || tdmi_deadline_passed(deadline_ns))
+            return status;
+        pthread_mutex_lock(&watched->lock);
+        tdmi_group_check(watched);
+        pthread_mutex_unlock(&watched->lock);
+        status = tdmi_group_failure(watched);
+        if (status != TDM_OK)
+            return status;
+    }
+}
+
+tdm_status tdmi_rendezvous(tdm_store *store, const char *prefix, const char *what, tdm_group *watched, const char *group, int rank,
+                           int n, const void *record, size_t nbytes, int64_t deadline_ns, double timeout_s, char **records_out,
                            size_t *nbytes_out)
 {
     char key[TDMI_STORE_KEY_MAX];
@@ -93,7 +113,7 @@ tdm_status tdmi_rendezvous(tdm_store *store, const char *prefix, const char *wha
     int have = 0;
     for (; status == TDM_OK && have < n; have++) {
         record_key(prefix, what, have, key);
-        status = tdmi_store_get(store, key, deadline_ns, &records_out[have], &nbytes_out[have]);
+        status = get_watching(store, key, deadline_ns, watched, &records_out[have], &nbytes_out[have]);
         if (status != TDM_OK)
             break;
     }

@@ -13,9 +13,10 @@ tdm_status tdmi_rendezvous_prefix(tdm_store *store, const char *name, int rank, 
 
 /* Every rank gives a record and gets all n, in new blocks records_out[r] of nbytes_out[r] bytes, freed with tdmi_free by the
  * caller (on success). Where ranks are missing at the deadline, one text is agreed on that lists all of them, sorted, and
- * every rank gets it; a rank that comes later gets it at once. group, timeout_s: for the text. */
-tdm_status tdmi_rendezvous(tdm_store *store, const char *prefix, const char *what, const char *group, int rank, int n,
-                           const void *record, size_t nbytes, int64_t deadline_ns, double timeout_s, char **records_out,
+ * every rank gets it; a rank that comes later gets it at once. watched: an existing group of these ranks, whose failure ends the
+ * wait at once; NULL: none. group, timeout_s: for the text. */
+tdm_status tdmi_rendezvous(tdm_store *store, const char *prefix, const char *what, tdm_group *watched, const char *group, int rank,
+                           int n, const void *record, size_t nbytes, int64_t deadline_ns, double timeout_s, char **records_out,
                            size_t *nbytes_out);
 
 /* "0, 2, 4" of those set. */

@@ -10,13 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#define STEPS_KEPT ((size_t)1 << 20)
 #define LINE_BYTES 4096 /* 20 fields: each a name, and at most 310 digits where it is a time */
 
 struct tdmi_metrics {
     char *dir;
     FILE *file, *also_to;
-    double *step_ms; /* of the steps of this run */
-    size_t count, capacity;
+    double *step_ms; /* [capacity], of the last steps of this run */
+    size_t count, capacity; /* count: of all steps */
     double step_ms_sum, comm_ms_sum, exposed_ms_sum, tokens_sum;
     char line[LINE_BYTES];
 };
@@ -43,7 +44,7 @@ static tdm_status cut_after(FILE *file, int64_t after_step)
     return TDM_OK;
 }
 
-tdm_status tdmi_metrics_open(const char *dir, bool resume, int64_t after_step, size_t capacity, FILE *also_to, tdmi_metrics **out)
+tdm_status tdmi_metrics_open(const char *dir, bool resume, int64_t after_step, size_t steps, FILE *also_to, tdmi_metrics **out)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
@@ -51,9 +52,9 @@ tdm_status tdmi_metrics_open(const char *dir, bool resume, int64_t after_step, s
     if (m == NULL)
         return TDM_ERR_NO_MEMORY;
     m->also_to = also_to;
-    m->capacity = capacity;
+    m->capacity = steps == 0 ? 1 : steps < STEPS_KEPT ? steps : STEPS_KEPT;
     m->dir = tdmi_strdup(dir, "metrics");
-    m->step_ms = tdmi_calloc(capacity > 0 ? capacity : 1, sizeof *m->step_ms, "metrics");
+    m->step_ms = tdmi_calloc(m->capacity, sizeof *m->step_ms, "metrics");
     tdm_status st = m->dir == NULL || m->step_ms == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
     if (st == TDM_OK) {
         m->file = fopen(path, resume ? "a+" : "w");
@@ -139,8 +140,7 @@ static void line_of(const tdmi_step_metrics *m, char line[LINE_BYTES])
 
 tdm_status tdmi_metrics_add(tdmi_metrics *metrics, const tdmi_step_metrics *m)
 {
-    if (metrics->count < metrics->capacity)
-        metrics->step_ms[metrics->count++] = m->step_ms;
+    metrics->step_ms[metrics->count++ % metrics->capacity] = m->step_ms;
     metrics->step_ms_sum += m->step_ms;
     metrics->comm_ms_sum += m->comm_ms;
     metrics->exposed_ms_sum += m->comm_exposed_ms;
@@ -161,8 +161,9 @@ static int by_value(const void *a, const void *b)
 
 tdm_status tdmi_metrics_summarise(tdmi_metrics *m, tdmi_summary *s)
 {
-    qsort(m->step_ms, m->count, sizeof *m->step_ms, by_value);
-    s->median_step_ms = m->count > 0 ? m->step_ms[m->count / 2] : NAN;
+    size_t kept = m->count < m->capacity ? m->count : m->capacity;
+    qsort(m->step_ms, kept, sizeof *m->step_ms, by_value);
+    s->median_step_ms = kept > 0 ? m->step_ms[kept / 2] : NAN;
     s->tokens_per_s = m->count > 0 ? m->tokens_sum / (double)m->count / s->median_step_ms * 1e3 : NAN;
     s->comm_share = m->step_ms_sum > 0 ? m->comm_ms_sum / m->step_ms_sum : NAN;
     s->exposed_comm_share = m->step_ms_sum > 0 ? m->exposed_ms_sum / m->step_ms_sum : NAN;

@@ -25,8 +25,9 @@ typedef struct tdmi_summary {
 typedef struct tdmi_metrics tdmi_metrics;
 
 /* Opens DIR/metrics.jsonl: new, or (resume) after the last line whose step is at most `after_step`, so that steps that are
- * done again are not there twice. capacity: steps of this run, for the medians. also_to: a second stream or NULL. */
-tdm_status tdmi_metrics_open(const char *dir, bool resume, int64_t after_step, size_t capacity, FILE *also_to, tdmi_metrics **out);
+ * done again are not there twice. steps: of this run; the median
+ * is over the last 1,048,576 of them. also_to: a second stream or NULL. */
+tdm_status tdmi_metrics_open(const char *dir, bool resume, int64_t after_step, size_t steps, FILE *also_to, tdmi_metrics **out);
 void tdmi_metrics_close(tdmi_metrics *metrics);
 /* Writes one line and keeps its times. */
 tdm_status tdmi_metrics_add(tdmi_metrics *metrics, const tdmi_step_metrics *m);

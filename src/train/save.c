@@ -196,6 +196,7 @@ tdm_status tdmi_trainer_save(tdmi_trainer *t)
     if (st == TDM_OK && t->rank == 0)
         st = tdmi_checkpoint_begin(t->run_dir, (uint64_t)t->step, t->model_layout, t->optimizer_layout, &writer);
     st = tdmi_trainer_agree(t, st);
+    bool begun = st == TDM_OK; /* else its text says all */
     if (st == TDM_OK) {
         if (t->rank != 0)
             st = tdmi_checkpoint_join(t->run_dir, (uint64_t)t->step, t->model_layout, t->optimizer_layout, &writer);
@@ -212,7 +213,7 @@ tdm_status tdmi_trainer_save(tdmi_trainer *t)
     tdmi_checkpoint_end(writer);
     if (st == TDM_OK)
         t->saved_step = t->step;
-    return st == TDM_OK ? st : tdmi_fail_while(st, "saving step %lld; earlier checkpoints are whole", (long long)t->step);
+    return st == TDM_OK || !begun ? st : tdmi_fail_while(st, "saving step %lld; earlier checkpoints are whole", (long long)t->step);
 }
 
 /* ---- going on ---- */

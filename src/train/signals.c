@@ -19,19 +19,31 @@ static void on_signal(int number)
         atomic_store_explicit(&interrupt, 1, memory_order_relaxed);
 }
 
-void tdmi_signals_install(void)
+static sigset_t both(void)
 {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return set;
+}
+
+void tdmi_signals_begin(void)
+{
+    const sigset_t set = both();
     atomic_store(&received, 0);
     atomic_store(&interrupt, 0);
+    sigaction(SIGINT, NULL, &former_int);
+    sigaction(SIGTERM, NULL, &former_term);
+    pthread_sigmask(SIG_UNBLOCK, &set, &former_mask);
+}
+
+void tdmi_signals_install(void)
+{
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, &former_int);
-    sigaction(SIGTERM, &action, &former_term);
-    sigset_t both;
-    sigemptyset(&both);
-    sigaddset(&both, SIGINT);
-    sigaddset(&both, SIGTERM);
-    pthread_sigmask(SIG_UNBLOCK, &both, &former_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 void tdmi_signals_restore(void)

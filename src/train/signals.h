@@ -6,7 +6,9 @@
 
 #include <stdatomic.h>
 
-/* Installs the handlers and lets both signals in; restore puts handlers and mask back. Not nested. */
+/* begin: lets both signals in, with the actions they have: until ranks have met there is nothing to finish. install: the
+ * handlers. restore puts handlers and mask back. Not nested. */
+void tdmi_signals_begin(void);
 void tdmi_signals_install(void);
 void tdmi_signals_restore(void);
 /* The signal that was received, or 0. */

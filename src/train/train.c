@@ -119,10 +119,7 @@ static tdm_status make_executor(tdmi_trainer *t)
 static tdm_status prepare(tdmi_trainer *t)
 {
     tdmi_settings *s = &t->settings;
-    tdm_status st = make_group(t);
-    if (st != TDM_OK)
-        return st;
-    st = open_data(t);
+    tdm_status st = open_data(t);
     if (st == TDM_OK)
         st = tdmi_trainer_open_loader(t, (tdmi_sampler_position){0});
     if (st == TDM_OK)
@@ -277,8 +274,12 @@ tdm_status tdm_train(const tdm_train_options *options, tdm_train_end *end)
     if (st != TDM_OK)
         return st;
     snprintf(t.run_dir, sizeof t.run_dir, "%s", t.settings.run_dir);
-    tdmi_signals_install();
-    st = prepare(&t);
+    tdmi_signals_begin();
+    st = make_group(&t);
+    if (st == TDM_OK) {
+        tdmi_signals_install();
+        st = prepare(&t);
+    }
     if (st == TDM_OK) {
         st = tdmi_trainer_loop(&t);
         if (st == TDM_OK || t.stopped_by != 0) {

@@ -1,9 +1,11 @@
 /* test_memory.c - blocks that peers reach: private, shared by a node, adopted. */
 #include "on_ranks.h"
 
+#include "core/clock.h"
 #include "core/cpu.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -267,6 +269,26 @@ static void nonsense_is_not_registered(void **state)
     ranks_run(&(ranks_spec){.n = 1, .transport = "shm"}, registers_nonsense, NULL);
 }
 
+static const char *one_dies_first(tdm_group *group, void *arg)
+{
+    (void)arg;
+    void *block;
+    if (tdm_group_rank(group) == 1)
+        raise(SIGKILL);
+    const int64_t start_ns = tdmi_now_ns();
+    tdm_status status = tdm_alloc_node(group, 64, &block);
+    CHECK(status == TDM_ERR_PEER_LOST, "%s: %s", tdm_status_name(status), tdm_error_text());
+    CHECK(strstr(tdm_error_text(), "rank 1 of group") != NULL, "the text does not name rank 1: %s", tdm_error_text());
+    CHECK(tdmi_now_ns() - start_ns < 2 * TDMI_NS_PER_S, "it took %lld ns", (long long)(tdmi_now_ns() - start_ns));
+    return NULL;
+}
+
+static void a_rank_that_died_is_not_waited_for(void **state)
+{
+    (void)state;
+    ranks_run(&(ranks_spec){.n = 3, .transport = "shm", .mode = RANKS_PROCESSES, .timeout_s = 30, .dies = 1u << 1}, one_dies_first, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +301,7 @@ int main(void)
         cmocka_unit_test(registered_memory_is_reduced_in_place),
         cmocka_unit_test(the_way_depends_on_the_memory_of_all_ranks),
         cmocka_unit_test(nonsense_is_not_registered),
+        cmocka_unit_test(a_rank_that_died_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
