@@ -328,7 +328,7 @@ tdm_status tdm_reducer_wait(tdm_reducer *r)
     int missing = 0;
     for (int i = 0; i < r->count; i++)
         missing += r->parameter[i].ready ? 0 : 1;
-    if (missing > 0 && !r->options.find_unused)
+    if (missing > 0 && !r->options.find_unused && r->failure == TDM_OK) /* after a failure nobody marks the rest */
         return fail_missing(r, missing);
     tdm_status st = r->sync ? finish_reduction(r) : TDM_OK;
     if (st == TDM_OK)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -454,8 +455,10 @@ static const char *dying_body(tdm_group *group, void *arg)
     CHECK_OK(create(group, &options, &r));
     tdm_status st = TDM_OK;
     for (int i = PARAMETERS - 1; i >= 0 && st == TDM_OK; i--) {
-        if (rank == 1 && i == 2)
+        if (rank == 1 && i == 2) {
+            usleep(100000); /* the others have left create() by now */
             raise(SIGKILL);
+        }
         st = tdm_reducer_ready(r, i);
     }
     if (st == TDM_OK)
