@@ -14,7 +14,7 @@
 #define TDMI_PHASE_BITS 24 /* of a slot's word: times published; the rest is the number of the call, from 1 */
 
 typedef struct tdmi_slot {
-    _Alignas(128) _Atomic uint64_t word; /* release; pairs with acquire in meet() of run.c. All below is written before it */
+    _Alignas(128) _Atomic uint64_t word; /* release; pairs with acquire in tdmi_meet. All below is written before it */
     uint8_t signature[TDMI_SIGNATURE_BYTES];
     uint64_t done;               /* calls this rank had finished when it arrived */
     tdmi_place in, out, stage;

@@ -6,21 +6,12 @@
 #include "coll/run.h"
 
 #include "coll/exchange.h"
+#include "coll/meet.h"
 #include "coll/slice.h"
 #include "coll/work_steps.h"
 #include "core/memory.h"
 
 #include <string.h>
-
-static tdmi_slot *own_slot(const tdmi_run *run)
-{
-    return &run->team->board[run->team->rank]->slot[run->number % TDMI_SLOTS];
-}
-
-static const tdmi_slot *slot_of(const tdmi_run *run, int rank)
-{
-    return &run->team->board[rank]->slot[run->number % TDMI_SLOTS];
-}
 
 static size_t in_count(const tdmi_run *run)
 {
@@ -169,100 +160,6 @@ void tdmi_run_free(tdmi_run *run)
     *run = (tdmi_run){0};
 }
 
-/* ---- meeting ---- */
-
-static void ring_all(const tdmi_team *team)
-{
-    for (int r = 0; r < team->n; r++)
-        if (r != team->rank && team->board[r] != NULL)
-            tdmi_node_ring(team->node, team->world_rank[r]);
-}
-
-static void publish(tdmi_run *run)
-{
-    run->phase++;
-    run->met = 0;
-    if (run->team->n == 1)
-        return;
-    atomic_store_explicit(&own_slot(run)->word, tdmi_slot_word(run->number, run->phase), memory_order_release);
-    ring_all(run->team);
-}
-
-static tdm_status compare_met(const tdmi_run *run)
-{
-    const tdmi_team *team = run->team;
-    for (int r = 1; r < team->n; r++)
-        if (!tdmi_signature_equal(slot_of(run, r)->signature, slot_of(run, 0)->signature))
-            return tdmi_signature_mismatch(team->name, run->number, 0, slot_of(run, 0)->signature, r, slot_of(run, r)->signature);
-    return TDM_OK;
-}
-
-static tdm_status resolve_place(tdmi_run *run, int rank, tdmi_place place, char **out)
-{
-    void *address = NULL;
-    tdm_status status = place.owner == TDMI_NOWHERE ? TDM_OK : tdmi_node_resolve(run->team->node, place, &address);
-    *out = address;
-    return status == TDM_OK ? TDM_OK : tdmi_fail_while(status, "looking for the buffers of rank %d", rank);
-}
-
-/* First meeting: everyone's call and buffers are known now. */
-static tdm_status learn(tdmi_run *run)
-{
-    tdmi_team *team = run->team;
-    tdm_status status = compare_met(run);
-    uint64_t done = UINT64_MAX;
-    for (int r = 0; r < team->n && status == TDM_OK; r++) {
-        const tdmi_slot *slot = slot_of(run, r);
-        status = resolve_place(run, r, slot->in, &run->peer_in[r]);
-        if (status == TDM_OK)
-            status = resolve_place(run, r, slot->out, &run->peer_out[r]);
-        done = slot->done < done ? slot->done : done;
-    }
-    if (done > team->peers_done)
-        team->peers_done = done;
-    run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;
-    run->peer_out[team->rank] = run->request.out;
-    run->resolved = status == TDM_OK;
-    return status;
-}
-
-static tdm_status learn_stages(tdmi_run *run)
-{
-    tdmi_team *team = run->team;
-    tdm_status status = TDM_OK;
-    for (int r = 0; r < team->n && status == TDM_OK; r++)
-        status = resolve_place(run, r, slot_of(run, r)->stage, &run->peer_stage[r]);
-    run->peer_stage[team->rank] = run->stage;
-    run->staged = status == TDM_OK;
-    return status;
-}
-
-/* *met: all ranks have published as often as this one. */
-static tdm_status meet(tdmi_run *run, bool *met)
-{
-    tdmi_team *team = run->team;
-    *met = true;
-    if (team->n == 1) {
-        run->peer_in[0] = (char *)(uintptr_t)run->request.in;
-        run->peer_out[0] = run->request.out;
-        return TDM_OK;
-    }
-    const uint64_t word = tdmi_slot_word(run->number, run->phase);
-    for (; run->met < team->n; run->met++) {
-        if (run->met != team->rank &&
-            atomic_load_explicit(&slot_of(run, run->met)->word, memory_order_acquire) < word) { /* pairs with publish() */
-            *met = false;
-            return TDM_OK;
-        }
-    }
-    if (!run->resolved) {
-        tdm_status status = learn(run);
-        if (status != TDM_OK)
-            return status;
-    }
-    return run->stage != NULL && !run->staged ? learn_stages(run) : TDM_OK;
-}
-
 /* ---- states ---- */
 
 /* Writes the slot; false while a rank still needs the old call in it. */
@@ -274,7 +171,7 @@ static bool arrive(tdmi_run *run)
         if (run->number > TDMI_SLOTS && !tdmi_team_done(team, run->number - TDMI_SLOTS))
             return false;
         tdmi_board *board = team->board[team->rank];
-        tdmi_slot *slot = own_slot(run);
+        tdmi_slot *slot = tdmi_own_slot(run);
         tdmi_signature_write(&plan->call, plan->fused, plan->way.algorithm, slot->signature);
         slot->done = atomic_load_explicit(&board->done, memory_order_relaxed);
         slot->in = slot->out = slot->stage = (tdmi_place){.owner = TDMI_NOWHERE};
@@ -288,7 +185,7 @@ static bool arrive(tdmi_run *run)
             atomic_store_explicit(&slot->word, tdmi_slot_word(run->number, 0), memory_order_release);
     }
     if (plan->agrees) {
-        publish(run);
+        tdmi_publish(run);
         run->state = TDMI_RUN_AGREEING;
     } else {
         run->state = TDMI_RUN_STAGING;
@@ -302,7 +199,7 @@ static tdm_status agree(tdmi_run *run)
     const tdmi_team *team = run->team;
     bool reach = true;
     for (int r = 0; r < team->n; r++) {
-        const tdmi_slot *slot = slot_of(run, r);
+        const tdmi_slot *slot = tdmi_slot_of(run, r);
         reach = reach && (in_count(run) == 0 || slot->in.owner != TDMI_NOWHERE) &&
                 (out_count(run) == 0 || slot->out.owner != TDMI_NOWHERE);
     }
@@ -337,7 +234,7 @@ static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
             return false;
         team->stage_call[turn] = run->number;
         run->stage = team->stage[turn];
-        own_slot(run)->stage = tdmi_node_locate(team->node, run->stage, TDMI_STAGE_BYTES);
+        tdmi_own_slot(run)->stage = tdmi_node_locate(team->node, run->stage, TDMI_STAGE_BYTES);
     }
     run->state = TDMI_RUN_STEPPING;
     return true;
@@ -350,9 +247,9 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
     bool done = true, moved = false;
     tdm_status status = TDM_OK;
     if (step->kind == TDMI_STEP_PUBLISH) {
-        publish(run);
+        tdmi_publish(run);
     } else if (step->kind == TDMI_STEP_MEET) {
-        status = meet(run, &done);
+        status = tdmi_meet(run, &done);
         *waits = !done;
     } else if (step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE) {
         status = tdmi_exchange_step(run, step, &done, &moved);
@@ -408,7 +305,7 @@ tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *
         switch (run->state) {
         case TDMI_RUN_ARRIVING: waits = !arrive(run); break;
         case TDMI_RUN_AGREEING:
-            status = meet(run, &met);
+            status = tdmi_meet(run, &met);
             waits = !met;
             if (status == TDM_OK && met)
                 status = agree(run);
@@ -467,13 +364,13 @@ tdm_status tdmi_run_compare(const tdmi_run *run)
     int first = -1;
     for (int r = 0; team->board != NULL && r < team->n; r++) {
         if (team->board[r] == NULL ||
-            atomic_load_explicit(&slot_of(run, r)->word, memory_order_acquire) >> TDMI_PHASE_BITS != run->number)
+            atomic_load_explicit(&tdmi_slot_of(run, r)->word, memory_order_acquire) >> TDMI_PHASE_BITS != run->number)
             continue;
         if (first < 0)
             first = r;
-        else if (!tdmi_signature_equal(slot_of(run, r)->signature, slot_of(run, first)->signature))
-            return tdmi_signature_mismatch(team->name, run->number, first, slot_of(run, first)->signature, r,
-                                           slot_of(run, r)->signature);
+        else if (!tdmi_signature_equal(tdmi_slot_of(run, r)->signature, tdmi_slot_of(run, first)->signature))
+            return tdmi_signature_mismatch(team->name, run->number, first, tdmi_slot_of(run, first)->signature, r,
+                                           tdmi_slot_of(run, r)->signature);
     }
     return TDM_OK;
 }

@@ -46,7 +46,6 @@ tdm_status tdmi_node_create(int rank, int world_size, size_t arena_nbytes, tdmi_
         return TDM_ERR_NO_MEMORY;
     node->rank = rank;
     node->world_size = world_size;
-    node->count = 1;
     node->door = -1;
     pthread_mutex_init(&node->lock, NULL);
     node->peers = tdmi_calloc((size_t)world_size, sizeof *node->peers, "node peers");
@@ -65,7 +64,6 @@ tdm_status tdmi_node_create(int rank, int world_size, size_t arena_nbytes, tdmi_
         return status;
     }
     self->control = (tdmi_control *)(void *)tdmi_arena_base(self->arena);
-    self->pid = getpid();
     *out = node;
     return TDM_OK;
 }
@@ -135,10 +133,8 @@ static tdm_status hear_hello(tdmi_node *node, int fd, int pid, int expected, int
         return status;
     }
     peer->fd = fd;
-    peer->pid = pid;
     if (!peer->same_process && pid > 0)
         peer->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* sees a death even where a forked child keeps the socket open */
-    node->count++;
     return TDM_OK;
 }
 
@@ -240,11 +236,6 @@ bool tdmi_node_has(const tdmi_node *node, int rank)
     return node->peers[rank].arena != NULL;
 }
 
-int tdmi_node_count(const tdmi_node *node)
-{
-    return node->count;
-}
-
 tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank)
 {
     return node->peers[rank].arena;
@@ -253,9 +244,4 @@ tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank)
 int tdmi_node_fd(const tdmi_node *node, int rank)
 {
     return node->peers[rank].fd;
-}
-
-int tdmi_node_pid(const tdmi_node *node, int rank)
-{
-    return node->peers[rank].pid;
 }

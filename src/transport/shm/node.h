@@ -35,7 +35,6 @@ tdm_status tdmi_node_join(tdmi_node *node, const tdmi_node_card *cards, int coun
 void tdmi_node_destroy(tdmi_node *node);
 
 bool tdmi_node_has(const tdmi_node *node, int rank);
-int tdmi_node_count(const tdmi_node *node); /* ranks, this one too */
 tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank);
 
 /* Where peers find [address, address + nbytes); owner TDMI_NOWHERE if they cannot. */
@@ -63,6 +62,5 @@ void tdmi_node_listen(tdmi_node *node);
 void tdmi_node_hear(tdmi_node *node, int rank);
 typedef enum { TDMI_ALIVE, TDMI_LEFT, TDMI_DIED } tdmi_life;
 tdmi_life tdmi_node_life(const tdmi_node *node, int rank);
-int tdmi_node_pid(const tdmi_node *node, int rank); /* 0 if not known */
 
 #endif

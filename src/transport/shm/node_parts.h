@@ -24,7 +24,7 @@ typedef struct tdmi_region {
 typedef struct tdmi_node_peer {
     tdmi_arena *arena; /* NULL: not on this node */
     tdmi_control *control;
-    int fd, pid, pidfd;
+    int fd, pidfd;
     bool same_process;
     atomic_bool closed;      /* its door closed: it left or died */
     tdmi_region *regions;    /* guarded by the node's lock */
@@ -32,7 +32,7 @@ typedef struct tdmi_node_peer {
 } tdmi_node_peer;
 
 struct tdmi_node {
-    int rank, world_size, count;
+    int rank, world_size;
     int door;
     char door_name[TDMI_DOOR_NAME_MAX];
     pthread_mutex_t lock;

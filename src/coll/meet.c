@@ -1,0 +1,93 @@
+/* meet.c - publishing on the own board, waiting for the others' boards, and learning from them at the first meeting. */
+#include "coll/meet.h"
+
+static void ring_all(const tdmi_team *team)
+{
+    for (int r = 0; r < team->n; r++)
+        if (r != team->rank && team->board[r] != NULL)
+            tdmi_node_ring(team->node, team->world_rank[r]);
+}
+
+void tdmi_publish(tdmi_run *run)
+{
+    run->phase++;
+    run->met = 0;
+    if (run->team->n == 1)
+        return;
+    atomic_store_explicit(&tdmi_own_slot(run)->word, tdmi_slot_word(run->number, run->phase), memory_order_release);
+    ring_all(run->team);
+}
+
+static tdm_status compare_met(const tdmi_run *run)
+{
+    const tdmi_team *team = run->team;
+    for (int r = 1; r < team->n; r++)
+        if (!tdmi_signature_equal(tdmi_slot_of(run, r)->signature, tdmi_slot_of(run, 0)->signature))
+            return tdmi_signature_mismatch(team->name, run->number, 0, tdmi_slot_of(run, 0)->signature, r, tdmi_slot_of(run, r)->signature);
+    return TDM_OK;
+}
+
+static tdm_status resolve_place(tdmi_run *run, int rank, tdmi_place place, char **out)
+{
+    void *address = NULL;
+    tdm_status status = place.owner == TDMI_NOWHERE ? TDM_OK : tdmi_node_resolve(run->team->node, place, &address);
+    *out = address;
+    return status == TDM_OK ? TDM_OK : tdmi_fail_while(status, "looking for the buffers of rank %d", rank);
+}
+
+/* First meeting: everyone's call and buffers are known now. */
+static tdm_status learn(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    tdm_status status = compare_met(run);
+    uint64_t done = UINT64_MAX;
+    for (int r = 0; r < team->n && status == TDM_OK; r++) {
+        const tdmi_slot *slot = tdmi_slot_of(run, r);
+        status = resolve_place(run, r, slot->in, &run->peer_in[r]);
+        if (status == TDM_OK)
+            status = resolve_place(run, r, slot->out, &run->peer_out[r]);
+        done = slot->done < done ? slot->done : done;
+    }
+    if (done > team->peers_done)
+        team->peers_done = done;
+    run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;
+    run->peer_out[team->rank] = run->request.out;
+    run->resolved = status == TDM_OK;
+    return status;
+}
+
+static tdm_status learn_stages(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    tdm_status status = TDM_OK;
+    for (int r = 0; r < team->n && status == TDM_OK; r++)
+        status = resolve_place(run, r, tdmi_slot_of(run, r)->stage, &run->peer_stage[r]);
+    run->peer_stage[team->rank] = run->stage;
+    run->staged = status == TDM_OK;
+    return status;
+}
+
+tdm_status tdmi_meet(tdmi_run *run, bool *met)
+{
+    tdmi_team *team = run->team;
+    *met = true;
+    if (team->n == 1) {
+        run->peer_in[0] = (char *)(uintptr_t)run->request.in;
+        run->peer_out[0] = run->request.out;
+        return TDM_OK;
+    }
+    const uint64_t word = tdmi_slot_word(run->number, run->phase);
+    for (; run->met < team->n; run->met++) {
+        if (run->met != team->rank &&
+            atomic_load_explicit(&tdmi_slot_of(run, run->met)->word, memory_order_acquire) < word) { /* pairs with tdmi_publish() */
+            *met = false;
+            return TDM_OK;
+        }
+    }
+    if (!run->resolved) {
+        tdm_status status = learn(run);
+        if (status != TDM_OK)
+            return status;
+    }
+    return run->stage != NULL && !run->staged ? learn_stages(run) : TDM_OK;
+}
