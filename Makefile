@@ -62,7 +62,7 @@ bench: ## measure beside PyTorch and MPI (many minutes; wants a quiet machine)
 
 install: ## install below PREFIX (default /usr/local)
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
-	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=lib
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
 	@meson install -C $(BUILD)
 
 clean: ## remove everything that was built, the virtual environment too

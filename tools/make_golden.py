@@ -25,6 +25,8 @@ CONFIGS = {
     "gpt2_small": reference.Config(),
     # Sizes that no vector width or tile divides, and DistributedSampler's shuffled order over two epochs.
     "gpt2_odd": reference.Config(layers=3, width=51, heads=3, seq=19, vocab=101, batch=20, order="shuffle", seed=7, clip=0.5),
+    "mlp_sgd": reference.Config(model="mlp", layers=2, width=40, heads=0, seq=9, vocab=101, optimizer="sgd", lr=0.5, batch=16),
+    "mlp_adamw": reference.Config(model="mlp", layers=1, width=24, heads=0, seq=5, vocab=101, clip=0, order="shuffle", seed=3),
 }
 TOKENS = 6000
 

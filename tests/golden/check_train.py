@@ -14,9 +14,13 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
-def options(config, ranks):
+def arguments(config, ranks):
+    """A configuration as arguments of `tandem train`."""
     values = config | {"batch": config["batch"] // ranks}
-    return [text for name, value in values.items() for text in ("--" + name.replace("_", "-"), str(value))] + ["-n", str(ranks)]
+    model = values.pop("model")
+    if model == "mlp":
+        values.pop("heads")
+    return [model, "-n", str(ranks)] + [text for name, value in values.items() for text in ("--" + name.replace("_", "-"), str(value))]
 
 
 def compare(what, mine, theirs, tolerance):
@@ -31,7 +35,7 @@ def main():
     golden = json.loads((HERE / f"{name}.json").read_text())
     with tempfile.TemporaryDirectory(prefix="tandem-golden-") as folder:
         run = Path(folder) / "run"
-        subprocess.run([tandem, "train", "gpt2", "--data", HERE / "tokens.bin", "--run", run, "--quiet", *options(golden["config"], ranks)],
+        subprocess.run([tandem, "train", *arguments(golden["config"], ranks), "--data", HERE / "tokens.bin", "--run", run, "--quiet"],
                        check=True, stdin=subprocess.DEVNULL)
         steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     theirs = golden["runs"][str(ranks)]
@@ -42,4 +46,5 @@ def main():
     return 1 if wrong else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

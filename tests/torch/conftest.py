@@ -41,7 +41,7 @@ def train(tmp_path):
         nonlocal count
         count += 1
         folder = tmp_path / f"run{count}"
-        done = run_tandem("train", "gpt2", "--data", data, "--run", folder, *config.options(ranks), *more)
+        done = run_tandem("train", *config.options(ranks), "--data", data, "--run", folder, *more)
         assert done.returncode == 0, done.stdout + done.stderr
         return Run(folder)
 

@@ -1,10 +1,12 @@
-"""The PyTorch side of every comparison: the same GPT-2, optimizer, schedule, data order and DDP, written with PyTorch.
+"""The PyTorch side of every comparison: the same models, optimizers, schedule, data order and DDP, written with PyTorch.
 
 Used by tools/make_golden.py (golden numbers for tests without PyTorch) and by the tests in this folder.
 """
 import math
 import os
+import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,16 +17,21 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
+import check_train  # noqa: E402
+
 
 @dataclass(frozen=True)
 class Config:
+    model: str = "gpt2"
     layers: int = 2
     width: int = 64
-    heads: int = 4
+    heads: int = 4  # 0 for the MLP, which has none
     seq: int = 32
     vocab: int = 256
     batch: int = 8  # windows a step, over all ranks
     steps: int = 20
+    optimizer: str = "adamw"
     lr: float = 2e-3
     warmup: int = 5
     clip: float = 1.0
@@ -34,9 +41,7 @@ class Config:
     order: str = "sequential"
 
     def options(self, ranks):
-        """The same as options of `tandem train gpt2`."""
-        values = asdict(self) | {"batch": self.batch // ranks}
-        return [text for name, value in values.items() for text in ("--" + name.replace("_", "-"), str(value))] + ["-n", str(ranks)]
+        return check_train.arguments(asdict(self), ranks)
 
 
 class Block(nn.Module):
@@ -81,13 +86,31 @@ class GPT2(nn.Module):
         return F.cross_entropy(self.logits(tokens).flatten(0, 1), targets.flatten())
 
 
+class MLP(nn.Module):
+    """Predicts the token that follows a window from the embeddings of its tokens side by side."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.embedding = nn.Embedding(c.vocab, c.width)
+        self.hidden = nn.ModuleList(nn.Linear(c.seq * c.width if i == 0 else c.width, c.width) for i in range(c.layers))
+        self.output = nn.Linear(c.width, c.vocab)
+
+    def forward(self, tokens, targets):
+        x = self.embedding(tokens).flatten(1)
+        for layer in self.hidden:
+            x = F.gelu(layer(x), approximate="tanh")
+        return F.cross_entropy(self.output(x), targets[:, -1])
+
+
 def new_model(c):
     torch.manual_seed(c.seed)
-    return GPT2(c)
+    return {"gpt2": GPT2, "mlp": MLP}[c.model](c)
 
 
 def hf_views(model):
     """name -> view of the parameter, as Hugging Face's GPT-2 names and shapes them (Conv1D keeps [in, out])."""
+    if isinstance(model, MLP):
+        return {name: p.detach() for name, p in model.named_parameters()}
     out = {"wte.weight": model.wte.weight, "wpe.weight": model.wpe.weight}
     for i, b in enumerate(model.blocks):
         for name, m in (("ln_1", b.ln1), ("attn.c_attn", b.qkv), ("attn.c_proj", b.proj), ("ln_2", b.ln2),
@@ -118,8 +141,10 @@ def learning_rate(c, step):
 def new_optimizer(c, model):
     decays = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
-    return torch.optim.AdamW([{"params": decays, "weight_decay": c.weight_decay}, {"params": others, "weight_decay": 0.0}],
-                             lr=c.lr, betas=(0.9, 0.95), eps=1e-8)
+    groups = [{"params": decays, "weight_decay": c.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    if c.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=c.lr, momentum=0.9)
+    return torch.optim.AdamW(groups, lr=c.lr, betas=(0.9, 0.95 if c.model == "gpt2" else 0.999), eps=1e-8)
 
 
 class Windows:
@@ -170,7 +195,7 @@ def train_rank(c, tokens, rank, ranks, steps=None, start=None):
             group["lr"] = learning_rate(c, step)
         loss = model(*data.batch(next(order)))
         loss.backward()
-        norms.append(nn.utils.clip_grad_norm_(net.parameters(), c.clip).item())
+        norms.append(nn.utils.clip_grad_norm_(net.parameters(), c.clip or math.inf).item())
         optimizer.step()
         optimizer.zero_grad()
         mean = loss.detach().clone()

@@ -32,6 +32,7 @@ def test_the_committed_vectors_are_the_references():
 
 
 def test_the_values_that_unit_tests_compare_with_are_pytorchs():
-    """Weights, permutations, DistributedSampler's orders; updates of optimizers."""
+    """Random numbers and DistributedSampler's orders; updates of optimizers; initial weights."""
     assert output_of("tests/unit/data/golden_rng.py") == (ROOT / "tests/unit/data/golden_rng.h").read_text()
     assert output_of("tests/unit/optim/make_golden.py") == (ROOT / "tests/unit/optim/golden.h").read_text()
+    assert output_of("tests/unit/models/golden_init.py") == (ROOT / "tests/unit/models/golden_init.h").read_text()

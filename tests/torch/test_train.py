@@ -74,7 +74,7 @@ def test_a_resumed_run_goes_on_as_pytorch_would_have(train):
     import shutil
     from conftest import Run, run_tandem
     shutil.rmtree(run.checkpoint(12))  # as if it had ended after step 10
-    done = run_tandem("train", "gpt2", "--data", TOKENS, "--run", run.folder, *config.options(2), "--save-every", "5", "--resume")
+    done = run_tandem("train", *config.options(2), "--data", TOKENS, "--run", run.folder, "--save-every", "5", "--resume")
     assert done.returncode == 0, done.stderr
     again = Run(run.folder)
     assert [step["step"] for step in again.metrics] == list(range(1, 13))

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import torch
-from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "torch"))
 import reference  # noqa: E402
@@ -22,14 +21,6 @@ def fnv1a64(tensor):
     return value
 
 
-class Mlp(nn.Module):
-    def __init__(self, layers, width, seq, vocab):
-        super().__init__()
-        self.embedding = nn.Embedding(vocab, width)
-        self.hidden = nn.ModuleList(nn.Linear(seq * width if i == 0 else width, width) for i in range(layers))
-        self.output = nn.Linear(width, vocab)
-
-
 def gpt2(layers, width, heads, vocab, positions, seed):
     """The graph's names and layout; reference.hf_views has Conv1D's transposed."""
     reference.GPT2.POSITIONS = positions
@@ -39,8 +30,8 @@ def gpt2(layers, width, heads, vocab, positions, seed):
 
 
 def mlp(layers, width, seq, vocab, seed):
-    torch.manual_seed(seed)
-    return Mlp(layers, width, seq, vocab).state_dict()
+    config = reference.Config(model="mlp", layers=layers, width=width, heads=0, seq=seq, vocab=vocab, seed=seed)
+    return reference.new_model(config).state_dict()
 
 
 def table(name, config, seed, tensors):
