@@ -99,6 +99,7 @@ static tdm_status bind_buckets(tdmi_exec *exec)
     size_t at = 0;
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
+        snprintf(bucket->name, sizeof bucket->name, "bucket %d %s", b, o->shard == 1 ? "reduce-scatter" : "allreduce");
         bucket->parameters = exec->parameters + at;
         at += bucket->count;
         bucket->segment = tdmi_calloc((size_t)g->bucket[b].parameters, sizeof *bucket->segment, "executor");
@@ -169,6 +170,14 @@ static bool is_compute(tdmi_op op)
     }
 }
 
+static const char *bucket_word(tdmi_op op)
+{
+    return op == TDMI_OP_BUCKET_START  ? "start"
+           : op == TDMI_OP_BUCKET_WAIT ? "wait"
+           : op == TDMI_OP_UPDATE      ? "update"
+                                       : "parameters ready";
+}
+
 static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)
 {
     static const tdmi_shape absent = {.ndim = -1};
@@ -176,11 +185,14 @@ static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *t
     to->op = from->op;
     to->phase = from->phase;
     to->bucket = from->attr.bucket;
-    size_t name_nbytes = strlen(from->label) + strlen(tdmi_op_text(from->op)) + 2;
+    size_t name_nbytes = strlen(from->label) + strlen(tdmi_op_text(from->op)) + EXEC_BUCKET_NAME;
     to->name = tdmi_malloc(name_nbytes, "executor");
     if (to->name == NULL)
         return TDM_ERR_NO_MEMORY;
-    snprintf(to->name, name_nbytes, "%s%s%s", from->label, from->label[0] != '\0' ? " " : "", tdmi_op_text(from->op));
+    if (strcmp(from->label, "bucket") == 0)
+        snprintf(to->name, name_nbytes, "bucket %d %s", from->attr.bucket, bucket_word(from->op));
+    else
+        snprintf(to->name, name_nbytes, "%s%s%s", from->label, from->label[0] != '\0' ? " " : "", tdmi_op_text(from->op));
 
     tdmi_kernel_io io = {.op = from->op, .attr = from->attr, .in_count = from->in_count, .out_count = from->out_count};
     for (int i = 0; i < from->in_count; i++) {

@@ -13,6 +13,7 @@ static size_t first_not_finite(const float *values, size_t count)
 
 tdm_status exec_not_finite(tdmi_exec *exec, int64_t step, float loss)
 {
+    loss = isnan(loss) ? NAN : loss; /* printed without the sign that a NaN may have */
     const tdmi_graph *g = exec->graph;
     for (tdmi_id t = 0; t < g->tensor_count; t++) {
         const tdmi_tensor *tensor = &g->tensor[t];

@@ -40,15 +40,19 @@ bool tdmi_exec_shares_parameters(const tdmi_exec *exec);
 
 typedef struct tdmi_step_result {
     double loss;      /* mean over the ranks */
+    double own_loss;  /* of this rank */
     double grad_norm; /* of the averaged gradient, before clipping */
     bool stop;        /* some rank asked to stop */
+    bool decided;     /* the verdict was reached: what it says, all ranks return */
     int64_t forward_ns, backward_ns, optimizer_ns;
     int64_t comm_ns;         /* time during which a collective was under way */
     int64_t comm_exposed_ns; /* the part of it in which this rank computed nothing */
 } tdmi_step_result;
 
 /* One training step on the inputs that are in place. step counts from 1 (bias correction); ask_stop travels to all ranks
- * with the verdict. TDM_ERR_NOT_FINITE: rank, node and step in the text, on every rank. */
+ * with the verdict. TDM_ERR_NOT_FINITE: nothing was updated. All ranks return it together (decided); the text of a rank
+ * whose own_loss is not finite has rank, node and step. Where updates go along with the reduction (sharded, no clipping) such
+ * a rank aborts the group before its gradient is used, and the others get TDM_ERR_ABORTED with its text. */
 tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_stop, bool traced, tdmi_step_result *out);
 /* Forward nodes only; the loss, where there is one, is this rank's. */
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out);

@@ -6,7 +6,7 @@
 #include "exec/exec.h"
 #include "kernels/kernel.h"
 
-/* One node with its pointers; name is "label op" for timelines and messages. */
+/* One node with its pointers; name is "label op", or "bucket 3 wait", for timelines and messages. */
 typedef struct exec_node {
     tdmi_op op;
     tdmi_phase phase;
@@ -17,6 +17,8 @@ typedef struct exec_node {
     void *out[TDMI_NODE_OUT_MAX];
     char *name;
 } exec_node;
+
+#define EXEC_BUCKET_NAME 48
 
 /* The part of a bucket that one parameter holds. */
 typedef struct exec_segment {
@@ -32,6 +34,7 @@ typedef struct exec_bucket {
     float *moment[TDMI_MOMENTS_MAX]; /* [slice_count] */
     exec_segment *segment;          /* sorted by first */
     int segment_count;
+    char name[EXEC_BUCKET_NAME];    /* of its reduction, in timelines */
     tdm_work *gathering;            /* all-gather of the new parameters under way, or NULL */
 } exec_bucket;
 
@@ -60,6 +63,7 @@ struct tdmi_exec {
     int in_flight;         /* buckets started and not waited for */
     bool fused;            /* the graph has no UPDATE nodes: updates run inside the reduction */
     int64_t exposed_ns;
+    char bad_loss[TDMI_ERROR_TEXT_MAX]; /* what is wrong with this rank's loss; empty: nothing */
 };
 
 enum { VERDICT_LOSS, VERDICT_SQUARES, VERDICT_STOP, VERDICT_COUNT };

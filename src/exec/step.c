@@ -8,6 +8,7 @@
 #include "optim/clip.h"
 
 #include <math.h>
+#include <stdio.h>
 
 tdm_status tdmi_exec_create(const tdmi_graph *graph, const tdmi_exec_options *options, tdmi_exec **out)
 {
@@ -96,7 +97,7 @@ static tdm_status run_verdict(tdmi_exec *exec, const exec_node *node, double lr,
 {
     double *v = exec->verdict;
     bool counts = exec->options.shard == 1 || exec->rank == 0; /* unsharded, every rank holds the whole gradient */
-    v[VERDICT_LOSS] = (double)*(const float *)node->in[0];
+    v[VERDICT_LOSS] = out->own_loss = (double)*(const float *)node->in[0];
     v[VERDICT_SQUARES] = counts ? exec->sum_of_squares : 0;
     v[VERDICT_STOP] = ask_stop ? 1 : 0;
     if (exec->size > 1) {
@@ -104,11 +105,17 @@ static tdm_status run_verdict(tdmi_exec *exec, const exec_node *node, double lr,
         if (st != TDM_OK)
             return st;
     }
+    out->decided = true;
     out->loss = v[VERDICT_LOSS] / exec->size;
     out->grad_norm = sqrt(v[VERDICT_SQUARES]);
     out->stop = v[VERDICT_STOP] > 0;
     if (exec->fused)
         return TDM_OK;
+    if (exec->bad_loss[0] != '\0')
+        return tdmi_fail(TDM_ERR_NOT_FINITE, "%s", exec->bad_loss);
+    if (!isfinite(out->loss))
+        return tdmi_fail(TDM_ERR_NOT_FINITE, "step %lld: the loss of another rank than %d is not finite; nothing was updated",
+                         (long long)step, exec->rank);
     if (!isfinite(out->grad_norm))
         return tdmi_fail(TDM_ERR_NOT_FINITE,
                          "step %lld, all ranks: the loss is %g but the gradient's norm is %g; nothing was updated. Lower "
@@ -146,16 +153,20 @@ static tdm_status bucket_update(tdmi_exec *exec, int bucket)
     return exec_gather_start(exec, bucket);
 }
 
-/* The loss of this rank, looked at as soon as it is there: no gradient of a bad loss leaves the rank. */
+/* The loss of this rank, looked at as soon as it is there, while all that led to it still is. No parameter is updated with
+ * the gradient of a bad loss: the verdict stops all ranks, or, where updates do not wait for one, the group is aborted. */
 static tdm_status check_loss(tdmi_exec *exec, const exec_node *node, int64_t step)
 {
     float loss = *(const float *)node->out[0];
     if (isfinite(loss))
         return TDM_OK;
     tdm_status st = exec_not_finite(exec, step, loss);
+    snprintf(exec->bad_loss, sizeof exec->bad_loss, "%s", tdm_error_text());
+    if (!exec->fused)
+        return TDM_OK;
     if (exec->options.group != NULL)
-        tdm_group_abort(exec->options.group, tdm_error_text());
-    return st;
+        tdm_group_abort(exec->options.group, exec->bad_loss);
+    return tdmi_fail(st, "%s", exec->bad_loss);
 }
 
 static bool interrupted(const tdmi_exec *exec)
@@ -188,8 +199,7 @@ static void trace_buckets(tdmi_exec *exec, int64_t step)
 {
     for (int b = 0; b < exec->graph->bucket_count; b++) {
         tdmi_bucket_times t = tdmi_reducer_times(exec->reducer, b);
-        tdmi_trace_add(exec->options.trace, exec->options.shard == 1 ? "reduce-scatter bucket" : "allreduce bucket",
-                       TDMI_TRACK_COMMUNICATION, t.started_ns, t.done_ns, step,
+        tdmi_trace_add(exec->options.trace, exec->bucket[b].name, TDMI_TRACK_COMMUNICATION, t.started_ns, t.done_ns, step,
                        (int64_t)(exec->bucket[b].count * sizeof(float)));
     }
 }
@@ -202,6 +212,7 @@ tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_sto
     exec->sum_of_squares = 0;
     exec->exposed_ns = 0;
     exec->in_flight = 0;
+    exec->bad_loss[0] = '\0';
     if (exec->fused) {
         tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, 1);
         tdmi_reducer_set_epilogue(exec->reducer, fused_update, exec);

@@ -57,7 +57,8 @@ static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
     bool traced = is_traced(t, step);
     st = tdmi_exec_step(t->exec, step, lr, tdmi_signals_received() == SIGTERM, traced, &r);
     if (st != TDM_OK) {
-        t->everywhere = st == TDM_ERR_NOT_FINITE && !isfinite(r.grad_norm); /* found by the verdict of all */
+        if (st == TDM_ERR_NOT_FINITE && r.decided) /* on all ranks: those whose own loss is fine do not know more */
+            st = tdmi_trainer_agree(t, isfinite(r.own_loss) && !isfinite(r.loss) ? TDM_OK : st);
         return st;
     }
     int64_t end = tdmi_now_ns();

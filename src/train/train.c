@@ -89,8 +89,9 @@ static tdm_status make_executor(tdmi_trainer *t)
         st = tdmi_rng_init(&t->mask_rng, s->options.seed);
     bool chosen = s->options.trace_from != TDM_UNSET;
     size_t steps = chosen ? (size_t)(s->options.trace_to - s->options.trace_from) + 1 : TRACED_STEPS;
-    if (st == TDM_OK)
-        st = tdmi_trace_create(t->rank, steps * ((size_t)t->graph->node_count + (size_t)t->graph->bucket_count + 1), &t->trace);
+    size_t reductions = t->size > 1 && st == TDM_OK ? (size_t)t->graph->bucket_count : 0;
+    if (st == TDM_OK) /* exactly the events of that many steps: nodes, reductions, the batch */
+        st = tdmi_trace_create(t->rank, steps * ((size_t)t->graph->node_count + reductions + 1), &t->trace);
     if (st != TDM_OK)
         return st;
     tdmi_exec_options options = {.group = t->group,

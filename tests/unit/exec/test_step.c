@@ -85,14 +85,16 @@ static void a_warm_step_allocates_nothing(void **state)
 
 static const char *poison_body(tdm_group *group, void *arg)
 {
-    (void)arg;
-    return tiny_poisoned_body(group);
+    return tiny_poisoned_body(group, *(const bool *)arg);
 }
 
 static void a_loss_that_is_not_finite_names_step_rank_and_node_on_every_rank(void **state)
 {
     (void)state;
-    ranks_run(&(ranks_spec){.n = 2, .transport = "shm"}, poison_body, NULL);
+    bool fused = false;
+    ranks_run(&(ranks_spec){.n = 2, .transport = "shm"}, poison_body, &fused);
+    fused = true;
+    ranks_run(&(ranks_spec){.n = 2, .transport = "tcp"}, poison_body, &fused);
 }
 
 int main(void)

@@ -149,10 +149,10 @@ const char *tiny_run_body(tdm_group *group, void *arg)
     return wrong;
 }
 
-const char *tiny_poisoned_body(tdm_group *group)
+const char *tiny_poisoned_body(tdm_group *group, bool fused)
 {
     tiny_model m = {0};
-    tiny_run run = {.shard = 0, .clip = 1, .bucket_mb = 1}; /* unsharded: each rank has parameters of its own */
+    tiny_run run = {.shard = fused, .clip = fused ? 0 : 1, .bucket_mb = 1};
     const char *wrong = make(group, &run, &m);
     if (wrong != NULL)
         return wrong;
@@ -166,10 +166,15 @@ const char *tiny_poisoned_body(tdm_group *group)
         for (int i = 0; i < 4 * 32; i++)
             b[i] = w[i] = 1e30f;
     }
-    tdm_status st = tdmi_exec_step(m.exec, 9, 1e-2, false, false, &r);
-    CHECK(st == (rank == 1 ? TDM_ERR_NOT_FINITE : TDM_ERR_ABORTED), "rank %d got %s: %s", rank, tdm_status_name(st), tdm_error_text());
-    CHECK(strstr(tdm_error_text(), "step 9, rank 1") != NULL && strstr(tdm_error_text(), "h.1.mlp.c_proj linear") != NULL, "rank %d was told: %s", rank,
-          tdm_error_text());
+    tdm_status st = tdmi_exec_step(m.exec, 9, 1e-2, false, false, &r), others = fused ? TDM_ERR_ABORTED : TDM_ERR_NOT_FINITE;
+    CHECK(st == (rank == 1 ? TDM_ERR_NOT_FINITE : others), "rank %d got %s: %s", rank, tdm_status_name(st), tdm_error_text());
+    CHECK(r.decided == !fused, "rank %d: decided is %d", rank, r.decided);
+    CHECK(rank == 0 || strncmp(tdm_error_text(), "step 9, rank 1: ", 16) == 0, "rank 1 was told: %s", tdm_error_text());
+    if (!fused && rank == 0)
+        CHECK(strstr(tdm_error_text(), "step 9: the loss of another rank") != NULL, "rank 0 was told: %s", tdm_error_text());
+    else
+        CHECK(strstr(tdm_error_text(), "step 9, rank 1") != NULL && strstr(tdm_error_text(), "h.1.mlp.c_proj linear") != NULL,
+              "rank %d was told: %s", rank, tdm_error_text());
     unmake(&m);
     return NULL;
 }

@@ -23,8 +23,9 @@ typedef struct tiny_run {
 
 /* Runs on each rank of a group; NULL or what went wrong. `run` lies in memory that all ranks share. */
 const char *tiny_run_body(tdm_group *group, void *run);
-/* One step in which a product overflows on rank 1: checks the error on each rank. */
-const char *tiny_poisoned_body(tdm_group *group);
+/* One step in which a product overflows on rank 1: checks the error on each rank, which needs parameters of its own. fused:
+ * updates go along with the reduction. */
+const char *tiny_poisoned_body(tdm_group *group, bool fused);
 /* A tiny_run in shared memory; free with tiny_run_free. */
 tiny_run *tiny_run_create(int shard, double clip);
 void tiny_run_free(tiny_run *run);
