@@ -95,18 +95,24 @@ static fate local_fate(const tdm_group *group, int rank)
     return f;
 }
 
-static fate remote_fate(const tdmi_control *control)
+/* Its last bytes may be here already: calls get a turn with them before a death counts. */
+static fate remote_fate(tdmi_control *control)
 {
-    return (fate){.died = control->closed && !control->left, .left = control->left, .done = control->done};
+    const bool died = control->closed && !control->left;
+    const fate f = {.died = died && control->mourned, .left = control->left, .done = control->done};
+    control->mourned = died;
+    return f;
 }
 
-/* A rank that left is missed only by calls it did not finish. */
+/* A rank that is gone is missed by calls it did not finish, a dead one by all that is to come. What it had done before, the
+ * others may still finish. */
 static bool hear_departure(tdm_group *group, int rank, fate f)
 {
-    if (f.died)
+    const bool missed = group->active != NULL && f.done < group->number;
+    if (f.died && (missed || group->active == NULL))
         tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d of group %s (process %d on %s) died; see its log", rank,
                                          group->name, group->pid[rank], group->host_name + (size_t)rank * 72));
-    else if (f.left && group->active != NULL && f.done < group->number)
+    else if (f.left && missed)
         tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d left group %s after %llu calls; call %llu needs it", rank,
                                          group->name, (unsigned long long)f.done, (unsigned long long)group->number));
     return atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK;

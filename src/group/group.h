@@ -54,6 +54,7 @@ struct tdm_work {
 typedef struct tdmi_control {
     int fd;                 /* -1: none */
     bool closed, left;      /* guarded by the group's lock, as is all below */
+    bool mourned;           /* that it closed without a goodbye was seen at an earlier look */
     uint64_t done;          /* calls it had made when it left */
     uint8_t in[TDMI_FRAME_HEAD + TDMI_FRAME_TEXT_MAX];
     size_t in_nbytes;
