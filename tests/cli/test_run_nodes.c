@@ -1,76 +1,27 @@
-/* test_run_nodes.c - `tandem run` on two nodes: network namespaces of this test's own, a cable between them. Needs root. */
-#include "program.h"
+/* test_run_nodes.c - `tandem run` on two nodes: the network of network.h. */
+#include "network.h"
 
 #include "core/clock.h"
 
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#define RENDEZVOUS "10.77.0.1:29400"
-static pid_t anchors[2]; /* processes that hold the namespaces; they die with this one */
-static char pids[2][16];
-
-static bool shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static bool shell(const char *format, ...)
-{
-    char command[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    return system(command) == 0;
-}
-
-static bool start_anchor(int node)
-{
-    int ready[2];
-    char byte;
-    if (pipe(ready) != 0)
-        return false;
-    anchors[node] = fork();
-    if (anchors[node] == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (unshare(CLONE_NEWNET) == 0 && write(ready[1], "y", 1) == 1)
-            for (close(ready[0]);;)
-                pause();
-        _exit(1);
-    }
-    close(ready[1]);
-    bool good = read(ready[0], &byte, 1) == 1;
-    close(ready[0]);
-    snprintf(pids[node], sizeof pids[node], "%d", (int)anchors[node]);
-    return good;
-}
-
-static bool make_network(void)
-{
-    bool good = geteuid() == 0 && start_anchor(0) && start_anchor(1) &&
-                shell("ip link add tdm0 netns %s type veth peer name tdm1 netns %s 2>/dev/null", pids[0], pids[1]);
-    for (int node = 0; node < 2 && good; node++)
-        good = shell("nsenter -t %s -n sh -c 'ip addr add 10.77.0.%d/24 dev tdm%d && ip link set tdm%d up && ip link set lo up'",
-                     pids[node], node + 1, node, node);
-    return good;
-}
+#define RENDEZVOUS NETWORK_NODE_0 ":29400"
 
 /* Starts a node's launcher in its namespace. */
 static void start_node(program *p, int node, const char *ranks, const char *secret, const char *const *words)
 {
-    const char *all[48] = {"nsenter", "-t", pids[node], "-n", "env", secret, "TANDEM", "run", "-q", "-n", ranks, "--nnodes", "2",
-                           "--node-rank", node == 0 ? "0" : "1", "--rdzv", RENDEZVOUS, "--timeout", "10", "--grace", "0.5"};
-    size_t n = 21;
+    const char *all[48] = {"TANDEM", "run", "-q", "-n", ranks, "--nnodes", "2", "--node-rank", node == 0 ? "0" : "1",
+                           "--rdzv", RENDEZVOUS, "--timeout", "10", "--grace", "0.5"};
+    size_t n = 15;
     for (; *words != NULL; words++)
         all[n++] = *words;
-    program_start(p, all);
+    network_start(p, node, secret, all);
 }
 
 #define NODE(p, node, ranks, ...) start_node(p, node, ranks, "TANDEM_JOB_SECRET=s3", (const char *const[]){__VA_ARGS__, NULL})
@@ -203,13 +154,13 @@ static void a_cut_cable_is_noticed(void **state)
     program_await(&p[0], "ready", 1);
     program_await(&p[1], "ready", 1);
     int64_t start_ns = tdmi_now_ns();
-    assert_true(shell("nsenter -t %s -n ip link set tdm0 down", pids[0]));
+    network_cable(false);
     for (int i = 0; i < 2; i++) {
         program_wait(&p[i], 15);
         assert_int_equal(p[i].code, 4);
     }
     assert_true(tdmi_now_ns() - start_ns < 12 * TDMI_NS_PER_S);
-    shell("nsenter -t %s -n ip link set tdm0 up", pids[0]);
+    network_cable(true);
     program_done(&p[0], 1);
     program_done(&p[1], 1);
 }
@@ -217,7 +168,7 @@ static void a_cut_cable_is_noticed(void **state)
 int main(int argc, char **argv)
 {
     program_paths(argc, argv);
-    if (!make_network()) {
+    if (!network_make()) {
         printf("skipped: two network namespaces need root and the commands ip and nsenter\n");
         return 77; /* meson's word for skipped */
     }

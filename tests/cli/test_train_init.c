@@ -243,6 +243,7 @@ static void without_held_out_text_nothing_is_evaluated(void **state)
 int main(int argc, char **argv)
 {
     program_paths(argc, argv);
+    setenv("OMP_NUM_THREADS", "1", 1); /* small runs: threads would only wait for each other */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoints_own_file_is_worth_what_the_run_said),
         cmocka_unit_test(hugging_faces_prefix_and_extra_tensors_are_understood),

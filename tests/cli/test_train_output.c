@@ -366,6 +366,7 @@ static void memory_stays_flat_over_2000_steps(void **state)
 int main(int argc, char **argv)
 {
     program_paths(argc, argv);
+    setenv("OMP_NUM_THREADS", "1", 1); /* small runs: threads would only wait for each other */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_on_stdout_is_strict_and_complete),
         cmocka_unit_test(without_a_terminal_there_are_lines_and_no_bar),

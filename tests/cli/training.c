@@ -110,17 +110,21 @@ void assert_same_checkpoints(const char *a, const char *b)
     }
 }
 
+void train_words(const char *model, const char *const *words, const char **out)
+{
+    const char *usual[] = {"TANDEM", "train", model, "--quiet", "--data", in_folder("text.txt"), "--vocab", "256", "--width", "32",
+                           "--seq", "16", "--batch", "2", "--layers", "1", "--heads", "2"};
+    size_t n = strcmp(model, "gpt2") == 0 ? 18 : 16;
+    memcpy(out, usual, n * sizeof *out);
+    for (; *words != NULL && n < 63; words++)
+        out[n++] = *words;
+    out[n] = NULL;
+}
+
 void train_start(program *p, const char *model, const char *const *words)
 {
-    const char *all[64] = {"TANDEM", "train", model, "--quiet", "--data", in_folder("text.txt"), "--vocab", "256", "--width", "32",
-                           "--seq", "16", "--batch", "2", "--layers", "1"};
-    size_t n = 16;
-    if (strcmp(model, "gpt2") == 0) {
-        all[n++] = "--heads";
-        all[n++] = "2";
-    }
-    for (; *words != NULL && n < 63; words++)
-        all[n++] = *words;
+    const char *all[64];
+    train_words(model, words, all);
     program_start(p, all);
 }
 

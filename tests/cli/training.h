@@ -17,6 +17,8 @@ void assert_same_files(const char *a, const char *b);
 /* model.safetensors and optimizer.safetensors of two checkpoints. */
 void assert_same_checkpoints(const char *a, const char *b);
 
+/* The words of a small run: "TANDEM train MODEL ...", these behind them; `out` has room for 64. */
+void train_words(const char *model, const char *const *words, const char **out);
 /* Starts "TANDEM train" with these words behind it. `model` is "gpt2" or "mlp" with a size of a millisecond a step, bytes of
  * text.txt and --quiet; options that follow win over those. */
 void train_start(program *p, const char *model, const char *const *words);
