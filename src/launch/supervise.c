@@ -25,6 +25,7 @@
 
 #define EXIT_PEER_LOST 4          /* what a rank of ours ends with when it has lost another one */
 #define SETTLE_MS 100             /* after such an end, how long a failure that caused it may take to show */
+#define NODES_SETTLE_MS 500       /* the same where the news may have to come from another node */
 #define LEFTOVER_GRACE_S 1.0      /* for what well-ended ranks left running */
 #define KILL_AGAIN_MS 20
 #define KILL_GIVE_UP_S 10.0       /* the kernel can hold a process in a broken file system for ever */
@@ -138,7 +139,7 @@ static void on_rank_end(tdmi_job *j, tdmi_local_rank *r, int status)
     bool lost_peer = !WIFSIGNALED(status) && WEXITSTATUS(status) == EXIT_PEER_LOST;
     if (j->culprit == NULL) {
         j->culprit = r;
-        j->verdict_ns = tdmi_now_ns() + (lost_peer ? SETTLE_MS * TDMI_NS_PER_MS : 0);
+        j->verdict_ns = tdmi_now_ns() + (lost_peer ? (j->nodes != NULL ? NODES_SETTLE_MS : SETTLE_MS) * TDMI_NS_PER_MS : 0);
     } else if (!lost_peer && code_of(j->culprit->status) == EXIT_PEER_LOST) {
         j->culprit = r;
         j->verdict_ns = tdmi_now_ns();
@@ -215,6 +216,7 @@ static void on_node_end(tdmi_job *j)
     j->node_end_seen = true;
     if (code == 0 || ours)
         return;
+    j->culprit = NULL; /* one that was still waiting for its verdict lost a peer there */
     if (j->exit_code <= 0) {
         j->exit_code = code;
         tdmi_output_say(j->output, "%s", text);
@@ -293,6 +295,8 @@ static void outlive_children(tdmi_job *j)
             return;
         turn(j, poll_timeout_ms(j));
     }
+    while (j->culprit != NULL && j->nodes != NULL && !tdmi_deadline_passed(j->verdict_ns))
+        turn(j, poll_timeout_ms(j)); /* the cause may be on another node */
     if (j->culprit != NULL)
         pass_verdict(j, j->culprit);
 }

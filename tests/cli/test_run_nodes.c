@@ -77,6 +77,20 @@ static void a_failed_rank_ends_both_nodes_with_its_code(void **state)
     }
 }
 
+static void a_rank_that_lost_a_peer_on_another_node_is_not_the_culprit(void **state)
+{
+    (void)state;
+    program p[2];
+    NODE(&p[0], 0, "1", "sh", "-c", "exit 4");
+    NODE(&p[1], 1, "1", "sh", "-c", "sleep 0.15; kill -KILL $$");
+    for (int i = 0; i < 2; i++) {
+        program_wait(&p[i], 8);
+        if (p[i].code != 137 || strstr(p[i].err, "rank 1 (node 1) was ended by SIGKILL") == NULL)
+            fail_msg("node %d: code %d: %s", i, p[i].code, p[i].err);
+        program_done(&p[i], 0);
+    }
+}
+
 static void a_signal_to_one_launcher_ends_both_nodes(void **state)
 {
     (void)state;
@@ -176,6 +190,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nodes_agree_on_ranks_and_addresses),
         cmocka_unit_test(programs_of_the_library_meet_across_nodes),
         cmocka_unit_test(a_failed_rank_ends_both_nodes_with_its_code),
+        cmocka_unit_test(a_rank_that_lost_a_peer_on_another_node_is_not_the_culprit),
         cmocka_unit_test(a_signal_to_one_launcher_ends_both_nodes),
         cmocka_unit_test(a_killed_launcher_ends_the_other_node),
         cmocka_unit_test(a_missing_node_is_named),

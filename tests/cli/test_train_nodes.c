@@ -153,7 +153,8 @@ static void a_killed_rank_ends_both_hosts(void **state)
     for (int node = 0; node < 2; node++) {
         program_wait(&p[node], 20);
         assert_true(tdmi_now_ns() - start_ns < 3 * TDMI_NS_PER_S);
-        assert_non_null(strstr(p[node].err, "rank 1 (node 1) was ended by SIGKILL"));
+        if (strstr(p[node].err, "rank 1 (node 1) was ended by SIGKILL") == NULL)
+            fail_msg("node %d: exit code %d: %s", node, p[node].code, p[node].err);
         assert_int_equal(count_of(p[node].err, "--resume goes on from it"), node == 0);
         assert_ended(&p[node], 137, "");
     }
