@@ -14,7 +14,7 @@
 #include <float.h>
 #include <math.h>
 
-#define ROWS 24 /* queries at a time: their last key is never in a later block of keys than their first */
+#define ROWS 16 /* queries at a time: their last key is never in a later block of keys than their first */
 _Static_assert(K_BLOCK % ROWS == 0 && K_BLOCK % PANEL == 0, "blocks of keys are whole rows of scores and whole panels");
 
 typedef struct {
@@ -71,6 +71,10 @@ static float exponentials_of_row(float *scores, int64_t n, int64_t valid, float 
         store(scores + v, p);
         total += p;
     }
+    if (*sum == 0.0f) { /* the row begins */
+        *sum = sum_lanes(total);
+        return 1.0f;
+    }
     const float correction = expf(before - *most);
     *sum = *sum * correction + sum_lanes(total);
     return correction;
@@ -93,20 +97,20 @@ static void rows_of_y(const operands *o, const float *q, int64_t query, int64_t 
         most[i] = -FLT_MAX, sum[i] = 0.0f;
     for (int64_t key = 0; key < end; key += K_BLOCK) {
         const int64_t n = least(end - key, K_BLOCK);
-        SIMD_NAME(multiply)(m, n, o->D, (operand_a){q + query * row, row, 1},
-                            (operand_b){keys + key * o->D, o->D * PANEL, PANEL, true}, scores, o->width, (operand_d){NULL, 0},
+        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){q + query * row, row, 1},
+                            (operand_b){keys + key * o->D, o->D * PANEL, PANEL, INT64_MAX, true}, scores, o->width, (operand_d){NULL, 0},
                             NULL);
         for (int64_t i = 0; i < m; i++) {
             const int64_t seen = query + i + 1 - key, valid = seen < n ? seen : n;
             const float correction = exponentials_of_row(scores + i * o->width, n, valid, o->scale, &most[i], &sum[i]);
-            if (key > 0 && correction != 1.0f)
-                multiply_row(sums + i * o->depth, o->depth, correction);
+            if (correction != 1.0f)
+                multiply_row(sums + i * o->depth, o->D, correction);
         }
-        SIMD_NAME(multiply)(m, o->D, n, (operand_a){scores, o->width, 1}, (operand_b){v + key * row, PANEL, row, false}, sums,
+        SIMD_NAME(multiply)(m, o->D, n, (operand_a){scores, o->width, 1}, plain_b(v + key * row, row, o->D), sums,
                             o->depth, (operand_d){key > 0 ? sums : NULL, o->depth}, NULL);
     }
     for (int64_t i = 0; i < m; i++) {
-        multiply_row(sums + i * o->depth, o->depth, 1.0f / sum[i]);
+        multiply_row(sums + i * o->depth, o->D, 1.0f / sum[i]);
         memcpy(y + (query + i) * o->C, sums + i * o->depth, (size_t)o->D * sizeof *y);
         lse[query + i] = most[i] + logf(sum[i]);
     }
@@ -118,7 +122,7 @@ static void head(void *arg, int64_t tile, int worker)
     const int64_t b = tile / o->H, h = tile % o->H;
     const float *q = o->qkv + b * o->T * 3 * o->C + h * o->D;
     float *keys = o->rooms + worker * o->room, *scores = keys + whole_panels(o->T) * o->D, *sums = scores + ROWS * o->width;
-    SIMD_NAME(pack_transposed)(o->D, o->T, q + o->C, 3 * o->C, keys);
+    SIMD_NAME(pack_transposed)(o->D, o->T, INT64_MAX, q + o->C, 3 * o->C, keys, o->D * PANEL);
     for (int64_t query = 0; query < o->T; query += ROWS)
         rows_of_y(o, q, query, least(o->T - query, ROWS), keys, scores, sums,
                   o->y + b * o->T * o->C + h * o->D, o->lse + tile * o->T);

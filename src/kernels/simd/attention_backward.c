@@ -16,7 +16,7 @@
 #include <math.h>
 
 #define SQUARE 192
-#define ROWS 24
+#define ROWS 16
 _Static_assert(SQUARE % ROWS == 0 && SQUARE % PANEL == 0 && SQUARE <= K_BLOCK, "squares are whole rows and whole panels");
 
 typedef struct {
@@ -85,20 +85,20 @@ static void gradients_of_row(float *p, float *ds, int64_t n, int64_t valid, floa
 static void queries_of_square(const operands *o, const one_head *h, int64_t query, int64_t queries, int64_t key)
 {
     const int64_t row = 3 * o->C;
-    const operand_b keys = {h->keys + key * o->D, o->D * PANEL, PANEL, true};
-    const operand_b values = {h->values + key * o->D, o->D * PANEL, PANEL, true};
+    const operand_b keys = {h->keys + key * o->D, o->D * PANEL, PANEL, INT64_MAX, true};
+    const operand_b values = {h->values + key * o->D, o->D * PANEL, PANEL, INT64_MAX, true};
     for (int64_t i = 0; i < queries; i += ROWS) {
         const int64_t at = query + i, m = least(queries - i, ROWS);
         const int64_t n = least(at + m - key, SQUARE);
         float *p = h->p + i * o->width, *ds = h->ds + i * o->width;
-        SIMD_NAME(multiply)(m, n, o->D, (operand_a){h->q + at * row, row, 1}, keys, p, o->width, (operand_d){NULL, 0}, NULL);
-        SIMD_NAME(multiply)(m, n, o->D, (operand_a){h->dy + at * o->C, o->C, 1}, values, ds, o->width, (operand_d){NULL, 0},
+        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){h->q + at * row, row, 1}, keys, p, o->width, (operand_d){NULL, 0}, NULL);
+        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){h->dy + at * o->C, o->C, 1}, values, ds, o->width, (operand_d){NULL, 0},
                             NULL);
         for (int64_t r = 0; r < m; r++)
             gradients_of_row(p + r * o->width, ds + r * o->width, n, at + r + 1 - key, o->scale, h->lse[at + r],
                              h->delta[at + r]);
         float *dq = h->dq + at * row;
-        SIMD_NAME(multiply)(m, o->D, n, (operand_a){ds, o->width, 1}, (operand_b){h->k + key * row, PANEL, row, false}, dq,
+        SIMD_NAME(multiply)(m, o->D, n, (operand_a){ds, o->width, 1}, plain_b(h->k + key * row, row, o->D), dq,
                             row, (operand_d){key > 0 ? dq : NULL, row}, NULL);
     }
 }
@@ -113,10 +113,10 @@ static void keys_of_square(const operands *o, const one_head *h, int64_t query, 
         const int64_t from = query + first, offset = first * o->width + i;
         float *dv = h->dv + at * row, *dk = h->dk + at * row;
         SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->p + offset, 1, o->width},
-                            (operand_b){h->dy + from * o->C, PANEL, o->C, false}, dv, row,
+                            plain_b(h->dy + from * o->C, o->C, o->D), dv, row,
                             (operand_d){query > key ? dv : NULL, row}, NULL);
         SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->ds + offset, 1, o->width},
-                            (operand_b){h->q + from * row, PANEL, row, false}, dk, row,
+                            plain_b(h->q + from * row, row, o->D), dk, row,
                             (operand_d){query > key ? dk : NULL, row}, NULL);
     }
 }
@@ -130,8 +130,8 @@ static void head(void *arg, int64_t tile, int worker)
     h.k = h.q + C, h.v = h.k + C, h.dk = h.dq + C, h.dv = h.dk + C;
     h.values = h.keys + whole_panels(T) * o->D, h.p = h.values + whole_panels(T) * o->D;
     h.ds = h.p + o->width * o->width, h.delta = h.ds + o->width * o->width;
-    SIMD_NAME(pack_transposed)(o->D, T, h.k, 3 * C, h.keys);
-    SIMD_NAME(pack_transposed)(o->D, T, h.v, 3 * C, h.values);
+    SIMD_NAME(pack_transposed)(o->D, T, INT64_MAX, h.k, 3 * C, h.keys, o->D * PANEL);
+    SIMD_NAME(pack_transposed)(o->D, T, INT64_MAX, h.v, 3 * C, h.values, o->D * PANEL);
     for (int64_t t = 0; t < T; t++)
         h.delta[t] = dot(h.dy + t * C, h.y + t * C, o->D);
     for (int64_t query = 0; query < T; query += SQUARE)

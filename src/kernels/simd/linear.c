@@ -11,8 +11,10 @@
 #include "kernels/shapes.h"
 #include "kernels/threads.h"
 
-#define BLOCK_K 192     /* of k: rows of w and panels of x share the first cache */
-#define ROWS_OF_W 48    /* of y^T in a tile: a multiple of TALL on every instruction set */
+#define FEW_BLOCK 192   /* of k where rows are few */
+#define MANY_BLOCK 256  /* of k where rows are many */
+#define ROWS_OF_W 48    /* of y^T in a tile */
+#define MANY_OF_W 192   /* the same where O is large: fewer visits to each page of y */
 #define ROWS_OF_X 48    /* of y in a tile */
 #define CHUNK_N 512     /* rows of x whose panels are kept in the second cache */
 #define CHUNK_K 768     /* and how much of their k */
@@ -21,7 +23,8 @@
 typedef struct {
     const float *x, *w, *b;
     float *y;
-    int64_t N, I, O, block; /* block: of k */
+    int64_t N, I, O;
+    int64_t block, rows;  /* of k; of w in a tile */
     float *panels;
     float *rooms;  /* one for each worker */
     int64_t room;  /* floats in each */
@@ -29,17 +32,18 @@ typedef struct {
     int64_t o0, o;
 } product;
 
+static bool few_rows(const product *p)
+{
+    return p->N * (p->I + p->O) < p->I * p->O;
+}
+
 static product shape_of(const tdmi_kernel_io *io)
 {
     product p = {.O = io->in[1].dims[0], .I = io->in[1].dims[1]};
     p.N = (int64_t)tdmi_shape_count(&io->in[0]) / p.I;
-    p.block = even_block(p.I, BLOCK_K);
+    p.block = even_block(p.I, few_rows(&p) ? FEW_BLOCK : MANY_BLOCK);
+    p.rows = p.O < 8192 ? ROWS_OF_W : MANY_OF_W;
     return p;
-}
-
-static bool few_rows(const product *p)
-{
-    return p->N * (p->I + p->O) < p->I * p->O;
 }
 
 static void places(product *p, size_t *workspace_floats)
@@ -47,11 +51,11 @@ static void places(product *p, size_t *workspace_floats)
     int64_t panels;
     if (few_rows(p)) {
         const int64_t n = whole_panels(least(p->N, CHUNK_N));
-        panels = n * least(p->I, CHUNK_K);
-        p->room = ROWS_OF_W * (n + p->block + LANES);
+        panels = n / PANEL * packed_panel(p->block) * (least(p->I, CHUNK_K) / p->block + 1);
+        p->room = p->rows * n;
     } else {
-        panels = p->block * whole_panels(least(p->O, CHUNK_O));
-        p->room = ROWS_OF_X * (p->block + LANES);
+        panels = whole_panels(least(p->O, CHUNK_O)) / PANEL * packed_panel(p->block);
+        p->room = 0;
     }
     if (p->panels != NULL)
         p->rooms = p->panels + panels;
@@ -67,20 +71,26 @@ static tdm_status prepare(const tdmi_kernel_io *io, void **state, size_t *worksp
     return TDM_OK;
 }
 
-/* ROWS_OF_W columns of y from as many rows of w and a chunk of x in panels. */
+/* The panels of x for the block of k that starts k behind k0. */
+static operand_b panels_of_x(const product *p, int64_t k)
+{
+    const int64_t panel = packed_panel(p->block);
+    return (operand_b){p->panels + k / p->block * (whole_panels(p->n) / PANEL) * panel, panel, PANEL, first_narrow(p->n), true};
+}
+
+/* p->rows columns of y from as many rows of w and a chunk of x in panels. */
 static void columns_of_y(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
-    const int64_t o = tile * ROWS_OF_W, m = least(p->O - o, ROWS_OF_W), width = whole_panels(p->n);
-    float *turned = p->rooms + worker * p->room, *spread = turned + ROWS_OF_W * width;
+    const int64_t o = tile * p->rows, m = least(p->O - o, p->rows), width = whole_panels(p->n);
+    float *turned = p->rooms + worker * p->room;
     float *y = p->y + p->n0 * p->O + o;
     fetch_ahead ahead = {.matrix = {fetch_rows(p->w + (o + m) * p->I + p->k0, least(p->O - o - m, m), p->k, p->I),
                                     fetch_columns(y, p->n, m, p->O)}};
     for (int64_t k = 0; k < p->k; k += p->block) {
         const int64_t kc = least(p->k - k, p->block);
-        const operand_a w = SIMD_NAME(spread_rows)(m, kc, p->w + o * p->I + p->k0 + k, p->I, spread);
-        SIMD_NAME(multiply)(m, p->n, kc, w, (operand_b){p->panels + k * width, kc * PANEL, PANEL, true}, turned, width,
-                            (operand_d){k > 0 ? turned : NULL, width}, &ahead);
+        SIMD_NAME(multiply)(m, p->n, kc, (operand_a){p->w + o * p->I + p->k0 + k, p->I, 1}, panels_of_x(p, k), turned,
+                            width, (operand_d){k > 0 ? turned : NULL, width}, &ahead);
     }
     const operand_d bias = {p->b != NULL ? p->b + o : NULL, 0}, before = {y, p->O};
     SIMD_NAME(transpose)(m, p->n, turned, width, y, p->O, p->k0 == 0 ? bias : before);
@@ -94,9 +104,10 @@ static void multiply_few_rows(product *p)
         for (p->k0 = 0; p->k0 < p->I; p->k0 += p->k) {
             p->k = least(p->I - p->k0, chunk_k);
             for (int64_t k = 0; k < p->k; k += p->block)
-                SIMD_NAME(pack_transposed)(least(p->k - k, p->block), p->n,
-                                           p->x + p->n0 * p->I + p->k0 + k, p->I, p->panels + k * whole_panels(p->n));
-            tdmi_kernels_tiles((p->O + ROWS_OF_W - 1) / ROWS_OF_W, columns_of_y, p);
+                SIMD_NAME(pack_transposed)(least(p->k - k, p->block), p->n, first_narrow(p->n),
+                                           p->x + p->n0 * p->I + p->k0 + k, p->I, p->panels + (panels_of_x(p, k).at - p->panels),
+                                           packed_panel(p->block));
+            tdmi_kernels_tiles((p->O + p->rows - 1) / p->rows, columns_of_y, p);
         }
     }
 }
@@ -106,10 +117,11 @@ static void rows_of_y(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
     const int64_t n = tile * ROWS_OF_X, m = least(p->N - n, ROWS_OF_X);
-    const operand_a x = SIMD_NAME(spread_rows)(m, p->k, p->x + n * p->I + p->k0, p->I, p->rooms + worker * p->room);
+    const float *x = p->x + n * p->I + p->k0;
     float *y = p->y + n * p->O + p->o0;
+    (void)worker;
     const operand_d bias = {p->b != NULL ? p->b + p->o0 : NULL, 0}, before = {y, p->O};
-    SIMD_NAME(multiply)(m, p->o, p->k, x, (operand_b){p->panels, p->k * PANEL, PANEL, true}, y, p->O,
+    SIMD_NAME(multiply)(m, p->o, p->k, (operand_a){x, p->I, 1}, (operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->o), true}, y, p->O,
                         p->k0 == 0 ? bias : before, NULL);
 }
 
@@ -119,7 +131,8 @@ static void multiply_many_rows(product *p)
         p->o = least(p->O - p->o0, CHUNK_O);
         for (p->k0 = 0; p->k0 < p->I; p->k0 += p->k) {
             p->k = least(p->I - p->k0, p->block);
-            SIMD_NAME(pack_transposed)(p->k, p->o, p->w + p->o0 * p->I + p->k0, p->I, p->panels);
+            SIMD_NAME(pack_transposed)(p->k, p->o, first_narrow(p->o), p->w + p->o0 * p->I + p->k0, p->I, p->panels,
+                                       packed_panel(p->k));
             tdmi_kernels_tiles((p->N + ROWS_OF_X - 1) / ROWS_OF_X, rows_of_y, p);
         }
     }

@@ -9,9 +9,10 @@
 #include "kernels/shapes.h"
 #include "kernels/threads.h"
 
-#define INPUT_BLOCK 192   /* of k for dx */
+#define INPUT_BLOCK(rows) ((rows) < 512 ? 192 : 256) /* of k for dx: a block of w serves all rows */
 #define WEIGHT_BLOCK 256  /* of k for dw */
 #define CHUNK_I 768       /* columns of dx, dw at a time */
+#define ROWS_OF_DY 48     /* that one call multiplies */
 #define COLUMNS_OF_DY 48  /* rows of dw in a tile: a multiple of TALL and LANES on every instruction set */
 
 typedef struct {
@@ -35,10 +36,10 @@ static product input_shape(const tdmi_kernel_io *io)
 {
     product p = {.O = io->in[1].dims[0], .I = io->in[1].dims[1], .add = tdmi_accumulates(io, 0)};
     p.N = (int64_t)tdmi_shape_count(&io->in[0]) / p.O;
-    p.block = even_block(p.O, INPUT_BLOCK);
+    p.block = even_block(p.O, INPUT_BLOCK(p.N));
     const int64_t share = (p.N + tdmi_kernels_threads() - 1) / tdmi_kernels_threads();
     p.rows = (share + TALL - 1) / TALL * TALL;
-    p.room = p.rows * (p.block + LANES) + panels_of(p.block, least(p.I, CHUNK_I));
+    p.room = panels_of(p.block, least(p.I, CHUNK_I));
     return p;
 }
 
@@ -54,18 +55,21 @@ static void rows_of_dx(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
     const int64_t n = tile * p->rows, m = least(p->rows, p->N - n);
-    float *spread = p->rooms + worker * p->room, *panels = spread + p->rows * (p->block + LANES);
+    float *panels = p->rooms + worker * p->room;
     for (int64_t i0 = 0; i0 < p->I; i0 += CHUNK_I) {
         const int64_t i = least(CHUNK_I, p->I - i0);
-        float *dx = p->out + n * p->I + i0;
         for (int64_t k = 0; k < p->O; k += p->block) {
-            const int64_t kc = least(p->block, p->O - k), next = k + kc;
-            fetch_ahead ahead = {.matrix = {fetch_rows(p->b + next * p->I + i0, least(p->block, p->O - next), i, p->I),
-                                            fetch_columns(p->dy + n * p->O + next, m, least(p->block, p->O - next), p->O)}};
-            const operand_a dy = SIMD_NAME(spread_rows)(m, kc, p->dy + n * p->O + k, p->O, spread);
+            const int64_t kc = least(p->block, p->O - k), next = k + kc, next_kc = least(p->block, p->O - next);
+            fetch_ahead ahead = {.matrix = {fetch_rows(p->b + next * p->I + i0, next_kc, i, p->I),
+                                            fetch_columns(p->dy + n * p->O + next, m, next_kc, p->O)}};
             SIMD_NAME(pack)(kc, i, p->b + k * p->I + i0, p->I, panels, packed_panel(kc));
-            SIMD_NAME(multiply)(m, i, kc, dy, (operand_b){panels, packed_panel(kc), PANEL, true}, dx, p->I,
-                                (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
+            for (int64_t r = n; r < n + m; r += ROWS_OF_DY) {
+                const int64_t rows = least(ROWS_OF_DY, n + m - r);
+                const operand_a dy = {p->dy + r * p->O + k, p->O, 1};
+                float *dx = p->out + r * p->I + i0;
+                SIMD_NAME(multiply)(rows, i, kc, dy, (operand_b){panels, packed_panel(kc), PANEL, first_narrow(i), true}, dx, p->I,
+                                    (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
+            }
         }
     }
 }
@@ -131,7 +135,7 @@ static void rows_of_dw(void *arg, int64_t tile, int worker)
     fetch_ahead ahead = {.matrix = {fetch_columns(p->dy + p->k0 * p->O + o + m, next > 0 ? p->k : 0, next, p->O),
                                     fetch_rows(dw + m * p->I, next, p->i, p->I)}};
     SIMD_NAME(multiply)(m, p->i, p->k, (operand_a){columns, 1, COLUMNS_OF_DY},
-                        (operand_b){p->panels, packed_panel(p->k), PANEL, true}, dw, p->I,
+                        (operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->i), true}, dw, p->I,
                         (operand_d){p->k0 > 0 || p->add ? dw : NULL, p->I}, &ahead);
 }
 

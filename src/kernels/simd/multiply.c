@@ -99,9 +99,9 @@ INLINE void strip(int tall, int wide, bool rows, int64_t tiles, int64_t kc, oper
         }
         tile(tall, wide, kc, a.at, rows ? a.row : 1, rows ? 1 : a.step, b_at, b.row, c, c_row, d_at, d.row, next, step);
         b_at += b.panel;
-        c += PANEL;
+        c += wide * LANES;
         if (d_at != NULL)
-            d_at += PANEL;
+            d_at += wide * LANES;
     }
 }
 
@@ -148,11 +148,26 @@ static void edge(strip_function *run, int tall, int64_t n, int64_t kc, operand_a
             c[i * c_row + j] = sums[i * LANES + j] + (d.at != NULL ? d.at[i * d.row + j] : 0.0f);
 }
 
-/* Where B and D go on at column j. */
-INLINE operand_b b_from(operand_b b, int64_t j)
+/* A run of columns that are tiles of one width. */
+typedef struct {
+    int64_t from, tiles, vectors; /* vectors 0: the last columns, fewer than a vector */
+    operand_b b;
+} span;
+
+/* C's columns as at most three spans: panels, then narrow panels or what is left of a panel, then part of a vector. */
+static int spans_of(int64_t n, operand_b b, span *out)
 {
-    b.at += j / PANEL * b.panel + j % PANEL;
-    return b;
+    const int64_t wide = least(n, b.narrow) / PANEL, from = wide * PANEL, left = n - from;
+    int count = 0;
+    if (wide > 0)
+        out[count++] = (span){0, wide, WIDE, b};
+    b.at += wide * b.panel;
+    if (left >= LANES)
+        out[count++] = b.narrow < n ? (span){from, left / PAIR, 2, b} : (span){from, 1, left / LANES, b};
+    b.at += left / LANES * LANES;
+    if (left % LANES > 0)
+        out[count++] = (span){n - left % LANES, 1, 0, b};
+    return count;
 }
 
 INLINE operand_d d_from(operand_d d, int64_t i, int64_t j)
@@ -166,16 +181,18 @@ void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_
                          fetch_ahead *ahead)
 {
     const bool rows = a.step == 1;
-    const int64_t panels = n / PANEL, vectors = n % PANEL / LANES, whole = n / LANES * LANES;
     fetch_ahead nothing = {.done = 0};
-    operand_b last = b_from(b, whole);
+    span spans[3];
+    const int count = spans_of(n, b, spans);
     float copy[K_BLOCK * LANES];
     if (ahead == NULL)
         ahead = &nothing;
-    if (whole < n && !b.padded) { /* the last vector of a plain B would read past its end */
+    if (n % LANES > 0 && !b.padded) { /* the last vector of a plain B would read past its end */
+        operand_b *last = &spans[count - 1].b;
         for (int64_t k = 0; k < kc; k++)
-            store(copy + k * LANES, load_part(last.at + k * b.row, n - whole, 0.0f));
-        last = (operand_b){copy, 0, LANES, true};
+            store(copy + k * LANES, load_part(last->at + k * b.row, n % LANES, 0.0f));
+        last->at = copy;
+        last->row = LANES;
     }
     size_t height = 0;
     for (int64_t i = 0; i < m;) {
@@ -184,36 +201,31 @@ void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_
         const int tall = strips[height].tall;
         strip_function *const *run = strips[height].run[rows];
         const operand_a a_rows = {a.at + i * a.row, a.row, a.step};
-        float *c_rows = c + i * c_row;
-        if (panels > 0)
-            run[WIDE - 1](panels, kc, a_rows, b, c_rows, c_row, d_from(d, i, 0), ahead);
-        if (vectors > 0)
-            run[vectors - 1](1, kc, a_rows, b_from(b, panels * PANEL), c_rows + panels * PANEL, c_row,
-                             d_from(d, i, panels * PANEL), ahead);
-        if (whole < n)
-            edge(run[0], tall, n - whole, kc, a_rows, last, c_rows + whole, c_row, d_from(d, i, whole), ahead);
+        for (int s = 0; s < count; s++) {
+            const span *at = &spans[s];
+            float *c_at = c + i * c_row + at->from;
+            if (at->vectors > 0)
+                run[at->vectors - 1](at->tiles, kc, a_rows, at->b, c_at, c_row, d_from(d, i, at->from), ahead);
+            else
+                edge(run[0], tall, n % LANES, kc, a_rows, at->b, c_at, c_row, d_from(d, i, at->from), ahead);
+        }
         i += tall;
     }
 }
 
-operand_a SIMD_NAME(spread_rows)(int64_t m, int64_t kc, const float *at, int64_t row, float *room)
-{
-    if (row % 512 != 0)
-        return (operand_a){at, row, 1};
-    const int64_t spread = kc + LANES;
-    for (int64_t i = 0; i < m; i++)
-        memcpy(room + i * spread, at + i * row, (size_t)kc * sizeof *at);
-    return (operand_a){room, spread, 1};
-}
-
 void SIMD_NAME(pack)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out, int64_t panel)
 {
+    const int64_t narrow = first_narrow(n);
     for (int64_t k = 0; k < kc; k++, in += in_row, out += PANEL) {
         float *to = out;
         int64_t j = 0;
-        for (; j + PANEL <= n; j += PANEL, to += panel)
+        for (; j + PANEL <= n && j < narrow; j += PANEL, to += panel)
             UNROLL
             for (int64_t v = 0; v < PANEL; v += LANES)
+                store(to + v, load(in + j + v));
+        for (; j < n && narrow < n; j += PAIR, to += panel)
+            UNROLL
+            for (int64_t v = 0; v < PAIR; v += LANES)
                 store(to + v, load(in + j + v));
         for (; j < n; j += LANES, to += LANES)
             store(to, n - j >= LANES ? load(in + j) : load_part(in + j, n - j, 0.0f));
@@ -289,10 +301,11 @@ INLINE void load_block(vf r[LANES], const float *in, int64_t in_row, int64_t row
         r[i] = i < rows ? load_part(in + i * in_row, columns, 0.0f) : (vf){0};
 }
 
-void SIMD_NAME(pack_transposed)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out)
+void SIMD_NAME(pack_transposed)(int64_t kc, int64_t n, int64_t narrow, const float *in, int64_t in_row, float *out, int64_t panel)
 {
     for (int64_t j = 0; j < n; j += LANES) {
-        float *to = out + j / PANEL * PANEL * kc + j % PANEL;
+        const int64_t width = j < narrow ? PANEL : PAIR, start = j < narrow ? 0 : narrow;
+        float *to = out + (start / PANEL + (j - start) / width) * panel + (j - start) % width;
         for (int64_t k = 0; k < kc; k += LANES) {
             vf r[LANES];
             load_block(r, in + j * in_row + k, in_row, n - j, kc - k);

@@ -19,13 +19,28 @@ typedef struct {
     int64_t row, step;
 } operand_a;
 
-/* kc x n floats, element (k, j) at at[j / PANEL panel + k row + j % PANEL]. `padded`: the last vector of a row may be read whole
- * when only a part of it is columns. A plain matrix has panel = PANEL and is not padded. */
+/* kc x n floats, element (k, j) at at[j / PANEL panel + k row + j % PANEL] for j < narrow. From column `narrow` on, a panel has
+ * only PAIR columns: so that 4 vectors are not a tile of 3 and a slow one of 1. `padded`: the last vector of a row may be read
+ * whole when only a part of it is columns. */
 typedef struct {
     const float *at;
-    int64_t panel, row;
+    int64_t panel, row, narrow;
     bool padded;
 } operand_b;
+
+#define PAIR (2 * LANES)
+
+/* A plain matrix of n columns. */
+INLINE operand_b plain_b(const float *at, int64_t row, int64_t n)
+{
+    return n == 2 * PAIR ? (operand_b){at, PAIR, row, 0, false} : (operand_b){at, PANEL, row, INT64_MAX, false};
+}
+
+/* Where a matrix of n columns that will be packed has its first narrow panel. */
+INLINE int64_t first_narrow(int64_t n)
+{
+    return n % PANEL == LANES && n > PANEL ? n - 2 * PAIR : INT64_MAX;
+}
 
 /* What is added to the sums: the matrix itself (accumulate), or one row for all (a bias, row 0), or nothing (NULL). */
 typedef struct {
@@ -68,6 +83,11 @@ INLINE fetch_matrix fetch_columns(const float *at, int64_t rows, int64_t columns
 void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
                          fetch_ahead *ahead);
 
+INLINE int64_t whole_vectors(int64_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
 INLINE int64_t whole_panels(int64_t n)
 {
     return (n + PANEL - 1) / PANEL * PANEL;
@@ -80,19 +100,15 @@ INLINE int64_t even_block(int64_t size, int64_t most)
     return (size + blocks * 16 - 1) / (blocks * 16) * 16;
 }
 
-/* The same rows where a power of two between them would put them into few sets of the first cache; a copy in `room`
- * [m x (kc + LANES)] then. */
-operand_a SIMD_NAME(spread_rows)(int64_t m, int64_t kc, const float *at, int64_t row, float *room);
-
-/* out = a plain kc x n matrix as zero-padded panels, `panel` apart, row = PANEL. packed_panel(kc): a distance that does not put
- * all panels into the same set of a cache. */
+/* out = a plain kc x n matrix in zero-padded panels, `panel` apart, row = PANEL, narrow = first_narrow(n). */
 void SIMD_NAME(pack)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out, int64_t panel);
+/* The same of its transpose, with any narrow: out[k][j] = in[j][k]. */
+void SIMD_NAME(pack_transposed)(int64_t kc, int64_t n, int64_t narrow, const float *in, int64_t in_row, float *out, int64_t panel);
+/* A distance of panels that does not put all of them into the same set of a cache. */
 INLINE int64_t packed_panel(int64_t kc)
 {
     return kc * PANEL + LANES;
 }
-/* out[k][j] = in[j][k] for j < n, k < kc as such panels, kc x PANEL apart. */
-void SIMD_NAME(pack_transposed)(int64_t kc, int64_t n, const float *in, int64_t in_row, float *out);
 
 /* out[j][i] = in[i][j] + d[j][i] for i < m, j < n. */
 void SIMD_NAME(transpose)(int64_t m, int64_t n, const float *in, int64_t in_row, float *out, int64_t out_row, operand_d d);

@@ -130,27 +130,27 @@ INLINE vf exponential(vf x)
     return p * as_float((as_int(shifted) << 23) + 0x3f800000);
 }
 
-/* Sum of the lanes, in the order of a balanced tree. */
+/* Of all lanes, in the order of a balanced tree. */
 INLINE float sum_lanes(vf v)
 {
-    float lane[LANES];
-    store(lane, v);
-    UNROLL
-    for (int width = LANES / 2; width > 0; width /= 2)
-        UNROLL
-        for (int i = 0; i < width; i++)
-            lane[i] += lane[i + width];
-    return lane[0];
+#if LANES == 16
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+#endif
 }
 
 INLINE float largest_lane(vf v)
 {
-    float lane[LANES], most;
-    store(lane, v);
-    most = lane[0];
-    for (int i = 1; i < LANES; i++)
-        most = lane[i] > most ? lane[i] : most;
-    return most;
+#if LANES == 16
+    return _mm512_reduce_max_ps((__m512)v);
+#else
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+#endif
 }
 
 #endif

@@ -90,6 +90,7 @@ static void products_equal_plain_ones(void **state)
         {.B = 4, .T = 16, .I = 128, .O = 97, .no_bias = true, .accumulate = 3},
         {.B = 1, .T = 7, .I = 512, .O = 512, .accumulate = 3},
         {.B = 1, .T = 530, .I = 47, .O = 61},
+        {.B = 5, .T = 61, .I = 40, .O = 112},
         {.B = 1, .T = 130, .I = 801, .O = 1024},
         {.B = 1, .T = 12, .I = 1001, .O = 801, .accumulate = 1},
     };
