@@ -204,11 +204,61 @@ static void trace_buckets(tdmi_exec *exec, int64_t step)
     }
 }
 
-tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_stop, bool traced, tdmi_step_result *out)
+/* What a step is asked for, and what it has found so far. */
+typedef struct step_run {
+    int64_t step;
+    double lr;
+    bool ask_stop, committed;
+    tdmi_step_result *out;
+    int64_t other_ns; /* collectives beside the buckets */
+} step_run;
+
+static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
 {
-    tdmi_trace *trace = traced ? exec->options.trace : NULL;
-    int64_t other_ns = 0; /* collectives beside the buckets */
-    *out = (tdmi_step_result){0};
+    switch (node->op) {
+    case TDMI_OP_DRAW_MASK:
+        return run_draw(exec, node);
+    case TDMI_OP_BUCKET_START:
+        if (exec->fused && !run->committed)
+            exec_commit_begin(exec, run->step);
+        run->committed = true;
+        return bucket_start(exec, node->bucket);
+    case TDMI_OP_BUCKET_WAIT:
+        return bucket_wait(exec, node->bucket);
+    case TDMI_OP_VERDICT:
+        return run_verdict(exec, node, run->lr, run->step, run->ask_stop, run->out);
+    case TDMI_OP_UPDATE:
+        return bucket_update(exec, node->bucket);
+    case TDMI_OP_PARAMETERS_READY:
+        exec_commit_end(exec, run->step); /* this rank's own writes are done; the meeting tells the others */
+        return exec_parameters_ready(exec, node->bucket);
+    default:
+        return run_compute(exec, node, run->step);
+    }
+}
+
+static void account(tdmi_exec *exec, const exec_node *node, int64_t spent_ns, step_run *run)
+{
+    switch (node->phase) {
+    case TDMI_PHASE_FORWARD:
+        run->out->forward_ns += spent_ns;
+        break;
+    case TDMI_PHASE_BACKWARD:
+        run->out->backward_ns += spent_ns;
+        break;
+    case TDMI_PHASE_OPTIMIZER:
+        run->out->optimizer_ns += spent_ns;
+        break;
+    case TDMI_PHASE_COMMUNICATION:
+        exec->exposed_ns += spent_ns;
+        if (node->op == TDMI_OP_VERDICT || node->op == TDMI_OP_PARAMETERS_READY)
+            run->other_ns += spent_ns;
+        break;
+    }
+}
+
+static void begin_step(tdmi_exec *exec, int64_t step, double lr)
+{
     exec->sum_of_squares = 0;
     exec->exposed_ns = 0;
     exec->in_flight = 0;
@@ -217,74 +267,38 @@ tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_sto
         tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, 1);
         tdmi_reducer_set_epilogue(exec->reducer, fused_update, exec);
     }
-    int64_t begin = tdmi_now_ns(), now = begin;
-    bool committed = false;
+}
+
+tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_stop, bool traced, tdmi_step_result *out)
+{
+    tdmi_trace *trace = traced ? exec->options.trace : NULL;
+    step_run run = {.step = step, .lr = lr, .ask_stop = ask_stop, .out = out};
+    *out = (tdmi_step_result){0};
+    begin_step(exec, step, lr);
+    int64_t now = tdmi_now_ns();
     for (int n = 0; n < exec->graph->node_count; n++) {
         exec_node *node = &exec->node[n];
-        int64_t start = now;
-        tdm_status st = TDM_OK;
         if (interrupted(exec))
             return tdmi_fail(TDM_ERR_INTERRUPTED, "step %lld was interrupted at node %s", (long long)step, node->name);
-        switch (node->op) {
-        case TDMI_OP_DRAW_MASK:
-            st = run_draw(exec, node);
-            break;
-        case TDMI_OP_BUCKET_START:
-            if (exec->fused && !committed) {
-                exec_commit_begin(exec, step);
-                committed = true;
-            }
-            st = bucket_start(exec, node->bucket);
-            break;
-        case TDMI_OP_BUCKET_WAIT:
-            st = bucket_wait(exec, node->bucket);
-            break;
-        case TDMI_OP_VERDICT:
-            st = run_verdict(exec, node, lr, step, ask_stop, out);
-            break;
-        case TDMI_OP_UPDATE:
-            st = bucket_update(exec, node->bucket);
-            break;
-        case TDMI_OP_PARAMETERS_READY:
-            exec_commit_end(exec, step); /* this rank's own writes are done; the meeting tells the others */
-            st = exec_parameters_ready(exec, node->bucket);
-            break;
-        default:
-            st = run_compute(exec, node, step);
-            break;
-        }
+        tdm_status st = run_node(exec, node, &run);
         if (st != TDM_OK)
             return st;
+        const int64_t start = now;
         now = tdmi_now_ns();
+        account(exec, node, now - start, &run);
         if (trace != NULL)
             tdmi_trace_add(trace, node->name, node->has_kernel || node->op == TDMI_OP_UPDATE ? TDMI_TRACK_COMPUTE : TDMI_TRACK_STEP,
                            start, now, step, -1);
-        switch (node->phase) {
-        case TDMI_PHASE_FORWARD:
-            out->forward_ns += now - start;
-            break;
-        case TDMI_PHASE_BACKWARD:
-            out->backward_ns += now - start;
-            break;
-        case TDMI_PHASE_OPTIMIZER:
-            out->optimizer_ns += now - start;
-            break;
-        case TDMI_PHASE_COMMUNICATION:
-            exec->exposed_ns += now - start;
-            if (node->op == TDMI_OP_VERDICT || node->op == TDMI_OP_PARAMETERS_READY)
-                other_ns += now - start;
-            break;
-        }
-        if (exec->in_flight > 0 && node->has_kernel) { /* between two tiles of computation, communication advances */
+        if (exec->in_flight > 0 && node->has_kernel) { /* between two nodes of computation, communication advances */
             st = tdm_reducer_progress(exec->reducer);
             if (st != TDM_OK)
                 return st;
-            int64_t after = tdmi_now_ns();
+            const int64_t after = tdmi_now_ns();
             exec->exposed_ns += after - now;
             now = after;
         }
     }
-    out->comm_ns = reduction_time(exec) + other_ns;
+    out->comm_ns = reduction_time(exec) + run.other_ns;
     out->comm_exposed_ns = exec->exposed_ns;
     if (out->comm_ns < out->comm_exposed_ns)
         out->comm_ns = out->comm_exposed_ns;
