@@ -1,7 +1,15 @@
 /* linear.c - y = x w^T + b, dx = dy w, dw = dy^T x, db = sum of dy over rows.
  *
- * Plain layouts: on the shapes of GPT-2 oneDNN's matmul comes within a few percent of what a core can do without packing
- * weights first. Tiles are as wide as was fastest with one thread. */
+ * Plain layouts; tiles as wide as was fastest. Where own vector products (simd/) are faster, they serve: the table below.
+ *
+ * GFLOP/s of one core, oneDNN 2.6.3 / own, Sapphire Rapids (AVX-512), medians of runs beside other load:
+ *   rows x I -> O        forward     input      weight         rows x I -> O        forward     input      weight
+ *   256  768  2304      138 / 151   167 / 154  155 / 160      1024  256   768      136 / 158   158 / 158  142 / 154
+ *   256  768   768      142 / 158   168 / 159  147 / 164      1024  256   256      136 / 116   161 / 149  146 / 151
+ *   256  768  3072      126 / 146   166 / 150  143 / 164      1024  256  1024      105 / 103   159 / 159  129 / 155
+ *   256 3072   768      142 / 142   145 / 150   88 / 146      1024 1024   256      155 / 159   161 / 158  146 / 148
+ *   256  768 50257      112 / 108   139 / 145  143 / 153
+ * On AVX2 only oneDNN has been chosen. */
 #include "kernels/onednn/matmul.h"
 #include "kernels/onednn/onednn.h"
 #include "kernels/shapes.h"
@@ -9,11 +17,23 @@
 
 #include "core/cpu.h"
 
-#include <string.h>
-
 #define COLUMNS 512      /* of y or dx in a tile */
 #define ROWS_OF_DW 1024  /* of dw in a tile */
 #define BIAS_COLUMNS 64  /* of db in a tile */
+
+/* The table: forward products of AVX-512 belong to simd/ unless the weights are small or the output is a vocabulary; weight
+ * gradients of AVX-512 to simd/. */
+static bool serves_forward(const tdmi_kernel_io *io)
+{
+    const int64_t O = io->in[1].dims[0], I = io->in[1].dims[1];
+    return tdmi_cpu_isa() < TDMI_ISA_AVX512 || O * I <= 256 * 256 || O >= 16384;
+}
+
+static bool serves_weight(const tdmi_kernel_io *io)
+{
+    (void)io;
+    return tdmi_cpu_isa() < TDMI_ISA_AVX512;
+}
 
 static tdm_status prepare_forward(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
 {
@@ -104,7 +124,7 @@ static void release(void *state)
 }
 
 const tdmi_kernel tdmi_onednn_linear = {.name = "linear/onednn", .op = TDMI_OP_LINEAR, .isa = TDMI_ISA_AVX2,
-                                        .prepare = prepare_forward, .run = run_forward, .release = release};
+                                        .supports = serves_forward, .prepare = prepare_forward, .run = run_forward, .release = release};
 const tdmi_kernel tdmi_onednn_linear_backward_input = {.name = "linear_backward_input/onednn", .op = TDMI_OP_LINEAR_BACKWARD_INPUT,
                                                        .isa = TDMI_ISA_AVX2, .prepare = prepare_input, .run = run_input,
                                                        .release = release};
