@@ -130,4 +130,5 @@ const tdmi_kernel tdmi_onednn_linear_backward_input = {.name = "linear_backward_
                                                        .release = release};
 const tdmi_kernel tdmi_onednn_linear_backward_weight = {.name = "linear_backward_weight/onednn",
                                                         .op = TDMI_OP_LINEAR_BACKWARD_WEIGHT, .isa = TDMI_ISA_AVX2,
-                                                        .prepare = prepare_weight, .run = run_weight, .release = release};
+                                                        .supports = serves_weight, .prepare = prepare_weight,
+                                                        .run = run_weight, .release = release};
