@@ -53,14 +53,17 @@ def describe(tensor):
     return {"shape": list(tensor.shape), "fnv1a64": fnv1a64(flat.tobytes()), "first": [float(x) for x in flat[:4]]}
 
 
-def make(config, tokens):
-    weights = reference.hf_tensors(reference.new_model(config))
-    return {
+def make(tokens):
+    """name -> what NAME.json holds"""
+    jobs = [(config, tokens, None) for config in CONFIGS.values()]
+    runs = {ranks: reference.train_all(jobs, ranks) for ranks in (1, 2, 4)}
+    return {name: {
         "made_by": f"tools/make_golden.py, PyTorch {torch.__version__}, CPU capability {torch.backends.cpu.get_cpu_capability()}",
         "config": asdict(config),
-        "runs": {str(ranks): reference.train(config, tokens, ranks)[0] for ranks in (1, 2, 4)},
-        "initial_weights": {name: describe(tensor) for name, tensor in weights.items()},
-    }
+        "runs": {str(ranks): results[i][0] for ranks, results in runs.items()},
+        "initial_weights": {parameter: describe(tensor) for parameter, tensor in
+                            reference.hf_tensors(reference.new_model(config)).items()},
+    } for i, (name, config) in enumerate(CONFIGS.items())}
 
 
 def close(a, b):
@@ -79,8 +82,8 @@ def main():
     else:
         GOLDEN.mkdir(exist_ok=True)
         tokens.astype("<u2").tofile(GOLDEN / "tokens.bin")
-    for name, config in CONFIGS.items():
-        made, file = make(config, tokens), GOLDEN / f"{name}.json"
+    for name, made in make(tokens).items():
+        file = GOLDEN / f"{name}.json"
         if not check:
             file.write_text(json.dumps(made, indent=1) + "\n")
             continue

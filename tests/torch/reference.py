@@ -3,8 +3,8 @@
 Used by tools/make_golden.py (golden numbers for tests without PyTorch) and by the tests in this folder.
 """
 import math
-import os
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -181,7 +181,7 @@ def validation_loss(c, model, tokens):
         return sum(model(*data.batch([i])).item() for i in range(len(data))) / len(data)
 
 
-def train_rank(c, tokens, rank, ranks, steps=None, start=None):
+def train_rank(c, tokens, rank, ranks, start=None):
     """Trains as one rank of a process group; returns what rank 0 reports. start: HF tensors instead of the seed's."""
     net = new_model(c)
     if start:
@@ -190,7 +190,7 @@ def train_rank(c, tokens, rank, ranks, steps=None, start=None):
     data = Windows(c, tokens)
     order = batches_of(c, data, rank, ranks)
     losses, norms = [], []
-    for step in range(1, (steps or c.steps) + 1):
+    for step in range(1, c.steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(c, step)
         loss = model(*data.batch(next(order)))
@@ -204,28 +204,23 @@ def train_rank(c, tokens, rank, ranks, steps=None, start=None):
     return {"loss": losses, "grad_norm": norms, "val_loss": validation_loss(c, net, tokens)}, hf_tensors(net)
 
 
-def _process(rank, ranks, port, c, tokens, steps, start, results):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+def _process(rank, ranks, jobs, folder):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=ranks)
-    result = train_rank(c, tokens, rank, ranks, steps, start)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
+    results = [train_rank(c, tokens, rank, ranks, start) for c, tokens, start in jobs]
     if rank == 0:
-        results.put((result[0], {name: t.numpy() for name, t in result[1].items()}))
+        torch.save(results, f"{folder}/results")
     dist.barrier()
     dist.destroy_process_group()
 
 
-def train(c, tokens, ranks, steps=None, start=None):
-    """Trains with DDP over gloo in `ranks` processes. -> ({"loss", "grad_norm", "val_loss"}, HF weights)"""
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    context = mp.get_context("spawn")
-    results = context.SimpleQueue()
-    # A queue's pipe holds only 64 KiB: read while the ranks still run.
-    running = mp.start_processes(_process, (ranks, port, c, tokens, steps, start, results), ranks, join=False, start_method="spawn")
-    result = results.get()
-    while not running.join():
-        pass
-    return result
+def train_all(jobs, ranks):
+    """Trains each (config, tokens, HF tensors to start from or None) with DDP over gloo, in the same `ranks` processes (starting them
+    takes longer than training). -> [({"loss", "grad_norm", "val_loss"}, HF weights)]"""
+    with tempfile.TemporaryDirectory(prefix="tandem-torch-") as folder:
+        mp.spawn(_process, (ranks, jobs, folder), ranks)
+        return torch.load(f"{folder}/results")
+
+
+def train(c, tokens, ranks, start=None):
+    return train_all([(c, tokens, start)], ranks)[0]
