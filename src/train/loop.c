@@ -104,7 +104,7 @@ static tdm_status report(tdmi_trainer *t, const tdmi_step_metrics *m)
     tdm_status st = tdmi_metrics_add(t->metrics, m);
     if (st != TDM_OK)
         tdm_group_abort(t->group, tdm_error_text());
-    tdmi_progress_step(&t->progress, m->step, m->loss, m->tokens_per_s, m->step_ms > 0 ? m->comm_exposed_ms / m->step_ms : 0);
+    tdmi_progress_step(&t->progress, m->step, m->loss, m->tokens_per_s * m->step_ms / 1e3, m->step_ms, m->comm_exposed_ms);
     return st;
 }
 

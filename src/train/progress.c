@@ -31,10 +31,13 @@ static void format_duration(char *text, size_t nbytes, double seconds)
         snprintf(text, nbytes, "%lld:%02lld", (long long)s / 60, (long long)s % 60);
 }
 
-void tdmi_progress_step(tdmi_progress *p, int64_t step, double loss, double tokens_per_s, double comm_share)
+void tdmi_progress_step(tdmi_progress *p, int64_t step, double loss, double tokens, double step_ms, double comm_exposed_ms)
 {
     if (p->quiet)
         return;
+    p->tokens += tokens;
+    p->seconds += step_ms / 1e3;
+    p->exposed_seconds += comm_exposed_ms / 1e3;
     int64_t now = tdmi_now_ns();
     bool last = step >= p->steps;
     if (p->terminal ? !last && now - p->drawn_ns < DRAW_EVERY_NS
@@ -50,9 +53,10 @@ void tdmi_progress_step(tdmi_progress *p, int64_t step, double loss, double toke
         for (int i = 0; i < BAR_CELLS; i++)
             strcat(bar, i * p->steps < step * BAR_CELLS ? "\u2588" : "\u2591"); /* three bytes a cell */
     fprintf(stderr, "%s%s%sstep %lld/%lld  loss %.4f  %.0f tokens/s  left %s  communication %.1f %%%s", p->terminal ? "\r" : "",
-            bar, p->terminal ? " " : "", (long long)step, (long long)p->steps, loss, tokens_per_s, left, comm_share * 100,
-            p->terminal ? "\033[K" : "\n");
+            bar, p->terminal ? " " : "", (long long)step, (long long)p->steps, loss, p->seconds > 0 ? p->tokens / p->seconds : 0, left,
+            p->seconds > 0 ? p->exposed_seconds / p->seconds * 100 : 0, p->terminal ? "\033[K" : "\n");
     p->line_open = p->terminal;
+    p->tokens = p->seconds = p->exposed_seconds = 0;
 }
 
 void tdmi_progress_line(tdmi_progress *p, const char *format, ...)

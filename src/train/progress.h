@@ -8,12 +8,13 @@ typedef struct tdmi_progress {
     bool quiet, terminal;
     int64_t first_step, steps; /* this run goes from first_step + 1 to steps */
     int64_t begin_ns, drawn_ns, printed_step;
+    double tokens, seconds, exposed_seconds; /* of the steps since something was drawn */
     bool line_open; /* a bar without a newline stands on the terminal */
 } tdmi_progress;
 
 void tdmi_progress_begin(tdmi_progress *p, bool quiet, int64_t first_step, int64_t steps);
-/* At most about ten times a second is anything drawn. comm_share: exposed communication, 0 to 1. */
-void tdmi_progress_step(tdmi_progress *p, int64_t step, double loss, double tokens_per_s, double comm_share);
+/* At most about ten times a second is anything drawn; rates are those since then. tokens and times are the step's. */
+void tdmi_progress_step(tdmi_progress *p, int64_t step, double loss, double tokens, double step_ms, double comm_exposed_ms);
 /* A whole line above the bar. */
 void tdmi_progress_line(tdmi_progress *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tdmi_progress_end(tdmi_progress *p);
