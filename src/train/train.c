@@ -299,7 +299,8 @@ tdm_status tdm_train(const tdm_train_options *options, tdm_train_end *end)
     if (st != TDM_OK && t.group != NULL) {
         char text[TDMI_ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "%s", tdm_error_text());
-        tdm_group_abort(t.group, text); /* peers need not wait for a rank that ends */
+        if (!t.everywhere) /* peers need not wait for a rank that ends; what all know, each must be left to hear to its end */
+            tdm_group_abort(t.group, text);
         close_trainer(&t);
         if (t.made_run_dir)
             (void)rmdir(t.run_dir); /* goes only if nothing was written into it */

@@ -97,7 +97,7 @@ static bool pump(program *p, int timeout_ms)
 
 void program_await(program *p, const char *text, int times)
 {
-    int64_t deadline_ns = tdmi_deadline_in(10);
+    int64_t deadline_ns = tdmi_deadline_in(60);
     while (p->out == NULL || count_of(p->out, text) < times) {
         if (tdmi_deadline_passed(deadline_ns) || !pump(p, 100))
             fail_msg("waited in vain for %d times \"%s\"; stdout: %.500s; stderr: %.500s", times, text, p->out != NULL ? p->out : "",

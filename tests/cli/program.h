@@ -24,7 +24,7 @@ typedef struct program {
 
 /* Starts a command (NULL at the end of the list). Words "TANDEM" and "RANK" stand for the paths. */
 void program_start(program *p, const char *const *words);
-/* Reads until `text` has been seen `times` times on stdout; fails the test after 10 s. */
+/* Reads until `text` has been seen `times` times on stdout; fails the test after a minute. */
 void program_await(program *p, const char *text, int times);
 /* Waits for the end; kills and fails the test after `limit_s`. */
 void program_wait(program *p, double limit_s);
