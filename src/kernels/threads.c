@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #ifdef _OPENMP
 #include <omp.h>
+#else
+/* Built without OpenMP, kernels use one thread, but a library that they call may still have brought its runtime along. */
+int omp_get_max_threads(void) __attribute__((weak));
+void omp_set_num_threads(int count) __attribute__((weak));
 #endif
 
 static atomic_int threads; /* relaxed; 0: not known yet */
@@ -47,12 +51,14 @@ void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int
 
 void tdmi_kernels_on_one_thread(void (*body)(void *arg), void *arg)
 {
-#ifdef _OPENMP
+#ifndef _OPENMP
+    if (omp_get_max_threads == NULL || omp_set_num_threads == NULL) {
+        body(arg);
+        return;
+    }
+#endif
     const int count = omp_get_max_threads();
     omp_set_num_threads(1);
     body(arg);
     omp_set_num_threads(count);
-#else
-    body(arg);
-#endif
 }
