@@ -78,11 +78,19 @@ tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *a
     return TDM_OK;
 }
 
-/* Runs inside the reduction of a bucket: this rank's slice, piece by piece. */
+#define SQUARES_CELL 1024 /* elements that are summed at a time, counted from the start of the slice */
+
+/* Runs inside the reduction of a bucket: this rank's slice, piece by piece, in order. Squares are summed in cells of a fixed
+ * grid: how a transport cuts the pieces does not show in the norm. */
 static void fused_update(void *arg, int bucket, size_t first, size_t count, const void *reduced)
 {
     tdmi_exec *exec = arg;
-    exec->sum_of_squares += tdmi_sum_of_squares(reduced, count);
+    const float *gradient = reduced;
+    for (size_t at = 0, n; at < count; at += n) {
+        size_t left = SQUARES_CELL - (first + at - exec->bucket[bucket].slice_first) % SQUARES_CELL;
+        n = left < count - at ? left : count - at;
+        exec->sum_of_squares += tdmi_sum_of_squares(gradient + at, n);
+    }
     exec_update_range(exec, bucket, first, count, reduced);
 }
 

@@ -48,6 +48,7 @@ static void weights_have_the_same_bits_on_every_transport_and_again(void **state
             tiny_run other = run_on(4, others[i], RANKS_PROCESSES, 1, clip);
             assert_int_equal(shm.weights, other.weights);
             assert_memory_equal(shm.loss, other.loss, sizeof shm.loss);
+            assert_memory_equal(shm.grad_norm, other.grad_norm, sizeof shm.grad_norm);
             assert_int_equal(other.shared, i != 1); /* one copy a node; over tcp everywhere, one a rank */
         }
     }
