@@ -19,7 +19,7 @@
     X(JOB_ID, "", "name of the job in logs and messages; tandem run makes one")                                        \
     X(LAUNCHER, "", "the command that started this rank; it names ranks that die")                                     \
     X(NODE_ID, "", "splits one host into virtual nodes: ranks with different ids share no memory")                     \
-    X(IFNAME, "", "network interface whose address other nodes connect to")                                            \
+    X(IFNAME, "", "interface that other nodes connect to: eth (prefix), =eth0, a,b (in order), ^lo,docker, ^=eth0")    \
     X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \
     X(ISA, "auto", "kernels: auto, plain, avx2 or avx512")                                                             \
     X(RNG, "avx2", "which of PyTorch's CPU variants random numbers follow: avx2 or default")                           \

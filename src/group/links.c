@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 typedef struct endpoint {
-    char host[64];
+    char host[TDMI_TCP_HOST_MAX];
     int port;
 } endpoint;
 
@@ -65,8 +65,10 @@ static tdm_status exchange_endpoints(tdm_group *group, const char *host, int por
     for (int r = 0; r < group->size; r++) {
         if (nbytes[r] > 4 && nbytes[r] < sizeof own) {
             out[r].port = (int)tdmi_get_u32((const uint8_t *)blocks[r]);
-            memcpy(out[r].host, blocks[r] + 4, nbytes[r] - 4);
-            out[r].host[nbytes[r] - 4] = '\0';
+            char peer[sizeof out->host] = "";
+            memcpy(peer, blocks[r] + 4, nbytes[r] - 4);
+            if (status == TDM_OK && r != group->rank)
+                status = tdmi_tcp_address_from_here(peer, host, out[r].host, sizeof out[r].host);
         } else {
             status = tdmi_fail(TDM_ERR_MISMATCH, "group %s: the TCP address of rank %d is damaged", group->name, r);
         }
@@ -150,7 +152,7 @@ static tdm_status connect_higher(tdm_group *group, const endpoint *endpoints, in
 
 static tdm_status make_connections(tdm_group *group, int64_t deadline_ns)
 {
-    char host[64];
+    char host[TDMI_TCP_HOST_MAX];
     int listener = -1, port;
     endpoint *endpoints = tdmi_calloc((size_t)group->size, sizeof *endpoints, "group");
     group->control = tdmi_calloc((size_t)group->size, sizeof *group->control, "group");

@@ -2,70 +2,22 @@
 #include "transport/tcp/tcp.h"
 
 #include "core/config.h"
+#include "core/log.h"
+#include "core/memory.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static bool usable(const struct ifaddrs *item)
-{
-    if (item->ifa_addr == NULL || (item->ifa_flags & IFF_UP) == 0)
-        return false;
-    if (item->ifa_addr->sa_family == AF_INET)
-        return true;
-    /* a link-local address means nothing without the interface's number */
-    return item->ifa_addr->sa_family == AF_INET6 &&
-           !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)item->ifa_addr)->sin6_addr);
-}
 
 static void write_address(const struct sockaddr *address, char *out, size_t nbytes)
 {
     const socklen_t length = address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     if (getnameinfo(address, length, out, (socklen_t)nbytes, NULL, 0, NI_NUMERICHOST) != 0)
         snprintf(out, nbytes, "?");
-}
-
-/* "lo (127.0.0.1), eth0 (10.0.0.7)" */
-static void list_interfaces(const struct ifaddrs *list, char *text, size_t nbytes)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (const struct ifaddrs *item = list; item != NULL && used < nbytes; item = item->ifa_next) {
-        char address[64];
-        if (!usable(item))
-            continue;
-        write_address(item->ifa_addr, address, sizeof address);
-        used += (size_t)snprintf(text + used, nbytes - used, "%s%s (%s)", used > 0 ? ", " : "", item->ifa_name, address);
-    }
-}
-
-static tdm_status address_of_interface(const char *name, char *out, size_t nbytes)
-{
-    struct ifaddrs *list;
-    if (getifaddrs(&list) != 0)
-        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot list network interfaces");
-    const struct ifaddrs *found = NULL;
-    for (const struct ifaddrs *item = list; item != NULL; item = item->ifa_next)
-        if (usable(item) && strcmp(item->ifa_name, name) == 0 && (found == NULL || found->ifa_addr->sa_family != AF_INET))
-            found = item;
-    tdm_status status = TDM_OK;
-    if (found != NULL) {
-        write_address(found->ifa_addr, out, nbytes);
-    } else {
-        char names[512];
-        list_interfaces(list, names, sizeof names);
-        status = tdmi_fail(TDM_ERR_INVALID, "TANDEM_IFNAME is \"%s\", which is no interface of this host that is up and has an "
-                           "address; there are %s", name, names);
-    }
-    freeifaddrs(list);
-    return status;
 }
 
 /* Connecting a datagram socket sends nothing, but chooses the address that packets to that host would come from. */
@@ -91,10 +43,42 @@ static tdm_status address_toward(const char *host, char *out, size_t nbytes)
     return found ? TDM_OK : tdmi_fail(TDM_ERR_SYSTEM, "no network leads to %s, the host of the store", host);
 }
 
+static tdm_status address_of_interface(const char *spec, bool prefers_six, char *out, size_t nbytes)
+{
+    tdmi_interface *list;
+    const tdmi_interface *found;
+    size_t count;
+    tdm_status status = tdmi_interface_list(&list, &count);
+    if (status != TDM_OK)
+        return status;
+    status = tdmi_interface_choose(spec, list, count, prefers_six, &found);
+    if (status == TDM_OK) {
+        snprintf(out, nbytes, "%s", found->address);
+        log_info(TDM_LOG_TRANSPORT, "TANDEM_IFNAME=%s: peers connect to %s of %s", spec, out, found->name);
+    }
+    tdmi_free(list);
+    return status;
+}
+
 tdm_status tdmi_tcp_own_address(const char *toward, char *out, size_t nbytes)
 {
-    const char *name = tdmi_config_text(TDMI_CONFIG_IFNAME);
-    if (name[0] != '\0')
-        return address_of_interface(name, out, nbytes);
+    const char *spec = tdmi_config_text(TDMI_CONFIG_IFNAME);
+    if (spec[0] != '\0')
+        return address_of_interface(spec, strchr(toward, ':') != NULL, out, nbytes);
+    if (getenv("NCCL_SOCKET_IFNAME") != NULL)
+        log_info(TDM_LOG_TRANSPORT, "NCCL_SOCKET_IFNAME has no effect here; TANDEM_IFNAME is written the same way");
     return address_toward(toward[0] != '\0' ? toward : "127.0.0.1", out, nbytes);
+}
+
+tdm_status tdmi_tcp_address_from_here(const char *peer, const char *own, char *out, size_t nbytes)
+{
+    const size_t length = strcspn(peer, "%");
+    const char *scope = own + strcspn(own, "%");
+    if (peer[length] == '\0')
+        scope = "";
+    else if (scope[0] == '\0')
+        return tdmi_fail(TDM_ERR_INVALID, "the peer is at the link-local address %s, which can be reached only from a link-local address, "
+                         "and this rank is at %s; set TANDEM_IFNAME to interfaces with addresses of one kind on all nodes", peer, own);
+    snprintf(out, nbytes, "%.*s%s", (int)length, peer, scope);
+    return TDM_OK;
 }

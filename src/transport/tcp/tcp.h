@@ -4,13 +4,17 @@
 
 #include "store/auth.h"
 #include "transport/link.h"
+#include "transport/tcp/interface.h"
 
 /* Takes a connected socket, also on failure. */
 tdm_status tdmi_tcp_link_create(int fd, tdmi_link **out);
 
-/* Where this rank listens for its peers. TANDEM_IFNAME names the interface; else the address from which `toward` (the host of
- * the store; "": this host) is reached. */
+/* Where this rank listens for its peers. TANDEM_IFNAME names the interface (interface.h); else the address from which `toward`
+ * (the host of the store; "": this host) is reached. Link-local addresses end in %interface. */
 tdm_status tdmi_tcp_own_address(const char *toward, char *out, size_t nbytes);
+/* A peer's own address as this rank, itself at `own`, has to write it: the interface behind a link-local address is that of the
+ * host that connects. */
+tdm_status tdmi_tcp_address_from_here(const char *peer, const char *own, char *out, size_t nbytes);
 
 /* What a connection is for; said in its first bytes. */
 typedef enum { TDMI_TCP_DATA, TDMI_TCP_CONTROL, TDMI_TCP_PURPOSES } tdmi_tcp_purpose;
