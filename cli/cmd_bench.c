@@ -20,6 +20,7 @@ typedef struct bench_values {
     bool explain, json, csv, quiet;
 } bench_values;
 
+#define DTYPES "float32 float64 bfloat16 float16 int32 int64 int8 uint8 uint32 uint64 bool complex64"
 #define FIELD(name) offsetof(bench_values, name)
 static const cli_option options[] = {
     /* name, letter, argument, type, field, default, min, max, choices, variables, help */
@@ -29,8 +30,8 @@ static const cli_option options[] = {
     {NULL, 'e', "MAX", CLI_SIZE, FIELD(plan.max_bytes), "64M", 0, 1e15, NULL, NULL, "largest size"},
     {NULL, 'f', "FACTOR", CLI_NUMBER, FIELD(plan.factor), "4", 1.01, 1e6, NULL, NULL, "from one size to the next"},
     {NULL, 'd', "DTYPE", CLI_TEXT, FIELD(dtype), "float32", 0, 0, NULL, NULL,
-     "element type: float32 float64 bfloat16 float16 int32 int64 int8 uint8"},
-    {NULL, 'o', "REDOP", CLI_CHOICE, FIELD(redop), "sum", 0, 0, "sum|avg|min|max|prod", NULL,
+     "element type: " DTYPES},
+    {NULL, 'o', "REDOP", CLI_CHOICE, FIELD(redop), "sum", 0, 0, "sum|avg|min|max|prod|band|bor|bxor", NULL,
      "operation of allreduce and reduce_scatter"},
     {NULL, 'w', "WARM-UPS", CLI_INT, FIELD(plan.warm_ups), "5", 0, 1e6, NULL, NULL, "calls before the first sample"},
     {NULL, 'i', "ITERATIONS", CLI_INT, FIELD(plan.iterations), "20", 1, 1e6, NULL, NULL,
@@ -71,7 +72,7 @@ static int read_arguments(bench_values *v, int argc, char **argv)
         return usage("one operation at a time; nobody understands ", argv[2]);
     v->plan.op = (bench_op)op;
     if (!tdm_dtype_parse(v->dtype, &v->plan.dtype))
-        return usage("-d: there are float32 float64 bfloat16 float16 int32 int64 int8 uint8, not ", v->dtype);
+        return usage("-d: there are " DTYPES ", not ", v->dtype);
     if (!tdm_op_parse(v->redop, &v->plan.redop))
         return usage("-o: no such operation: ", v->redop);
     if (v->plan.min_bytes > v->plan.max_bytes)

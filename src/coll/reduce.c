@@ -10,7 +10,7 @@
 /* A tile stays in the first-level cache between its sum and its copies, and keeps stores a distance away from loads whose
  * addresses agree modulo 4096, as those of ranks' equal buffers do. */
 #define TILE_BYTES 2048
-#define TREE_DEPTH 30 /* of fours: enough for any int number of leaves */
+#define TREE_DEPTH 32 /* enough for any int number of leaves */
 
 typedef unsigned char tile[TILE_BYTES] __attribute__((aligned(64)));
 
@@ -25,53 +25,119 @@ static const tdmi_reduce_kernels *kernels(void)
     }
 }
 
+/* The built-in operation that a caller's function widens and rounds like. */
+static tdm_op built_in(tdm_op op)
+{
+    return tdmi_op_is_function(op) ? TDM_SUM : op;
+}
+
+static bool is_aligned(const void *at, tdm_dtype dtype)
+{
+    const size_t unit = dtype == TDM_C64 ? sizeof(float) : tdm_dtype_size(dtype);
+    return (uintptr_t)at % unit == 0;
+}
+
+/* A caller's function may use the elements as such, so it gets aligned arrays. */
+static void run_function(tdm_op op, tdm_dtype dtype, const char *a, const char *b, char *out, size_t count)
+{
+    if (is_aligned(a, dtype) && is_aligned(b, dtype) && is_aligned(out, dtype)) {
+        if (count > 0)
+            tdmi_op_run(op, a, b, out, count, dtype);
+        return;
+    }
+    const size_t size = tdm_dtype_size(dtype), lanes = TILE_BYTES / size;
+    tile x, y;
+    for (size_t first = 0; first < count; first += lanes) {
+        const size_t part = count - first < lanes ? count - first : lanes;
+        memcpy(x, a + first * size, part * size);
+        memcpy(y, b + first * size, part * size);
+        tdmi_op_run(op, x, y, x, part, dtype);
+        memcpy(out + first * size, x, part * size);
+    }
+}
+
 void tdmi_reduce_pair(tdm_dtype dtype, tdm_op op, const void *a, const void *b, void *out, size_t count)
 {
     const void *in[2] = {a, b};
-    kernels()->fold[dtype][op == TDM_AVG ? TDM_SUM : op][1](in, out, count);
+    if (tdmi_op_is_function(op))
+        run_function(op, dtype, a, b, out, count);
+    else
+        kernels()->fold[dtype][op == TDM_AVG ? TDM_SUM : op][1](in, out, count);
 }
 
 void tdmi_reduce_widen(tdm_dtype dtype, tdm_op op, const void *in, void *acc, size_t count)
 {
-    kernels()->fold[dtype][op][0](&in, acc, count);
+    if (tdmi_op_is_function(op) && tdmi_accumulate_dtype(dtype, op) == dtype)
+        memcpy(acc, in, count * tdm_dtype_size(dtype)); /* a bool as it is */
+    else
+        kernels()->fold[dtype][built_in(op)][0](&in, acc, count);
 }
 
 void tdmi_reduce_finish(tdm_dtype dtype, tdm_op op, int n, const void *acc, void *out, size_t count)
 {
     const tdmi_reduce_kernels *k = kernels();
+    op = built_in(op);
     if (k->finish[dtype][op] != NULL)
         k->finish[dtype][op](acc, out, count, n);
     else if (out != acc)
         memcpy(out, acc, count * tdm_dtype_size(dtype));
 }
 
-/* acc <- tree over the elements at byte `at` of up to four leaves. */
-static void fold(const tdmi_reduce_kernels *k, tdm_dtype dtype, tdm_op op, const void *const *in, int n, size_t at,
-                 void *acc, size_t count)
+void tdmi_op_prepare(tdm_dtype dtype, tdm_op op, const void *in, void *out, size_t count)
+{
+    const tdmi_reduce_kernels *k = kernels();
+    const tdm_dtype type = tdmi_accumulate_dtype(dtype, TDM_SUM);
+    if (type == dtype) {
+        k->multiply[dtype](in, out, count, tdmi_op_scalar(op));
+        return;
+    }
+    const size_t size = tdm_dtype_size(dtype), lanes = TILE_BYTES / tdm_dtype_size(type);
+    tile wide;
+    for (size_t first = 0; first < count; first += lanes) {
+        const size_t part = count - first < lanes ? count - first : lanes;
+        const void *from = (const char *)in + first * size;
+        k->fold[dtype][TDM_SUM][0](&from, wide, part);
+        k->multiply[type](wide, wide, part, tdmi_op_scalar(op));
+        k->finish[dtype][TDM_SUM](wide, (char *)out + first * size, part, 1);
+    }
+}
+
+/* A reduction of n leaves, and where its results go. */
+typedef struct reduction {
+    const tdmi_reduce_kernels *k;
+    tdm_dtype dtype, sum_dtype;
+    tdm_op op;
+    const void *const *in;
+    int n;
+} reduction;
+
+/* acc <- tree over the elements at byte `at` of up to four leaves, or one leaf of a caller's function. */
+static void fold(const reduction *r, int first, int n, size_t at, void *acc, size_t count)
 {
     const void *leaf[TDMI_FOLD_MAX];
     for (int i = 0; i < n; i++)
-        leaf[i] = (const char *)in[i] + at;
-    k->fold[dtype][op][n - 1](leaf, acc, count);
+        leaf[i] = (const char *)r->in[first + i] + at;
+    if (tdmi_op_is_function(r->op))
+        tdmi_reduce_widen(r->dtype, r->op, leaf[0], acc, count);
+    else
+        r->k->fold[r->dtype][r->op][n - 1](leaf, acc, count);
 }
 
-/* The same over any number of leaves: fours are nodes of the tree, and a binary counter says which nodes are complete and
- * meet. What is left at the end meets from the right: A + (B + C). */
-static void fold_many(const tdmi_reduce_kernels *k, tdm_dtype dtype, tdm_op op, const void *const *in, int n, size_t at,
-                      void *acc, size_t count)
+/* The same over any number of leaves: fours (ones of a caller's function) are nodes of the tree, and a binary counter says which
+ * nodes are complete and meet. What is left at the end meets from the right: A + (B + C). */
+static void fold_many(const reduction *r, size_t at, void *acc, size_t count)
 {
-    const tdm_dtype sum_dtype = tdmi_accumulate_dtype(dtype, op);
+    const int step = tdmi_op_is_function(r->op) ? 1 : TDMI_FOLD_MAX;
     tile node[TREE_DEPTH];
     int top = 0;
-    for (int done = 0, group = 1; done < n; done += TDMI_FOLD_MAX, group++) {
-        int leaves = n - done < TDMI_FOLD_MAX ? n - done : TDMI_FOLD_MAX;
-        fold(k, dtype, op, in + done, leaves, at, node[top++], count);
+    for (int done = 0, group = 1; done < r->n; done += step, group++) {
+        fold(r, done, r->n - done < step ? r->n - done : step, at, node[top++], count);
         for (int g = group; g % 2 == 0; g /= 2, top--)
-            tdmi_reduce_pair(sum_dtype, op, node[top - 2], node[top - 1], node[top - 2], count);
+            tdmi_reduce_pair(r->sum_dtype, r->op, node[top - 2], node[top - 1], node[top - 2], count);
     }
     for (; top > 1; top--)
-        tdmi_reduce_pair(sum_dtype, op, node[top - 2], node[top - 1], node[top - 2], count);
-    memcpy(acc, node[0], count * tdm_dtype_size(sum_dtype));
+        tdmi_reduce_pair(r->sum_dtype, r->op, node[top - 2], node[top - 1], node[top - 2], count);
+    memcpy(acc, node[0], count * tdm_dtype_size(r->sum_dtype));
 }
 
 /* Where stores go past the cache: not to what has just been read, which lies in it. Measured on 25 MiB: two to four times
@@ -102,24 +168,24 @@ static void give(const tdmi_reduce_kernels *k, const void *from, void *const *ou
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream)
 {
-    const tdmi_reduce_kernels *k = kernels();
+    const reduction r = {.k = kernels(), .dtype = dtype, .sum_dtype = tdmi_accumulate_dtype(dtype, op), .op = op, .in = in,
+                         .n = n};
     const size_t size = tdm_dtype_size(dtype);
     bool streams[n_out];
     choose_streams(in, n, out, n_out, stream, streams);
     if (n == 1) {
-        give(k, in[0], out, n_out, 0, count * size, streams);
+        give(r.k, in[0], out, n_out, 0, count * size, streams);
     } else {
-        const size_t lanes = TILE_BYTES / tdm_dtype_size(tdmi_accumulate_dtype(dtype, op));
+        const size_t lanes = TILE_BYTES / tdm_dtype_size(r.sum_dtype);
         tile sum;
         for (size_t first = 0; first < count; first += lanes) {
             size_t part = count - first < lanes ? count - first : lanes;
-            if (n <= TDMI_FOLD_MAX)
-                fold(k, dtype, op, in, n, first * size, sum, part);
+            if (n <= TDMI_FOLD_MAX && !tdmi_op_is_function(op))
+                fold(&r, 0, n, first * size, sum, part);
             else
-                fold_many(k, dtype, op, in, n, first * size, sum, part);
-            if (k->finish[dtype][op] != NULL)
-                k->finish[dtype][op](sum, sum, part, n);
-            give(k, sum, out, n_out, first * size, part * size, streams);
+                fold_many(&r, first * size, sum, part);
+            tdmi_reduce_finish(dtype, op, n, sum, sum, part);
+            give(r.k, sum, out, n_out, first * size, part * size, streams);
         }
     }
 #if defined(__x86_64__)

@@ -3,7 +3,7 @@
 #ifndef TDMI_COLL_REDUCE_H
 #define TDMI_COLL_REDUCE_H
 
-#include <tandem/dtype.h>
+#include "coll/op.h"
 
 /* out[i] = a[i] op b[i], all three of the accumulate type `dtype` (never a half; AVG adds). out may be a or b. */
 void tdmi_reduce_pair(tdm_dtype dtype, tdm_op op, const void *a, const void *b, void *out, size_t count);
@@ -15,6 +15,10 @@ void tdmi_reduce_pair(tdm_dtype dtype, tdm_op op, const void *a, const void *b, 
  * visible to other ranks after the usual release. n == 1 copies. n_out >= 1. */
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream);
+
+/* What a rank does to its input before a premultiplied sum: out = in * its scalar, multiplied in the accumulate type and rounded
+ * once to dtype. From there on the operation is tdmi_op_base. out may be in. */
+void tdmi_op_prepare(tdm_dtype dtype, tdm_op op, const void *in, void *out, size_t count);
 
 /* acc = in, widened from dtype to the accumulate type of (dtype, op). */
 void tdmi_reduce_widen(tdm_dtype dtype, tdm_op op, const void *in, void *acc, size_t count);

@@ -13,6 +13,8 @@ typedef struct tdmi_reduce_kernels {
     void (*fold[TDM_DTYPE_COUNT][TDM_OP_COUNT][TDMI_FOLD_MAX])(const void *const *in, void *acc, size_t count);
     /* out [count] of the dtype <- acc, scaled by 1/n for AVG and rounded. NULL: the accumulated value is the result. */
     void (*finish[TDM_DTYPE_COUNT][TDM_OP_COUNT])(const void *acc, void *out, size_t count, int n);
+    /* to [count] of an accumulate type <- from * one scalar of that type. to may be from. */
+    void (*multiply[TDM_DTYPE_COUNT])(const void *from, void *to, size_t count, const void *scalar);
     /* memcpy whose stores go past the cache; the caller fences. */
     void (*stream)(void *out, const void *in, size_t nbytes);
 } tdmi_reduce_kernels;

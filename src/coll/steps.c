@@ -10,18 +10,6 @@ const char *tdmi_coll_name(tdmi_coll coll)
     return (unsigned)coll < TDMI_COLL_COUNT ? names[coll] : "unknown";
 }
 
-tdm_dtype tdmi_accumulate_dtype(tdm_dtype dtype, tdm_op op)
-{
-    switch (dtype) {
-    case TDM_BF16:
-    case TDM_F16: return TDM_F32;
-    case TDM_I8:
-    case TDM_U8:
-    case TDM_I32: return op == TDM_AVG ? TDM_I64 : dtype;
-    default: return dtype;
-    }
-}
-
 void tdmi_steps_add(tdmi_steps *s, tdmi_step step)
 {
     if (s->status != TDM_OK)

@@ -5,9 +5,7 @@
 #ifndef TDMI_COLL_STEPS_H
 #define TDMI_COLL_STEPS_H
 
-#include "core/error.h"
-
-#include <tandem/dtype.h>
+#include "coll/op.h"
 
 /* Which buffer a range lies in. IN and OUT are the caller's. ACC is this rank's scratch of `acc_count` elements in the
  * accumulate type (float32 for halves, int64 for integer averages, else the dtype itself). STAGE is this rank's block in
@@ -84,9 +82,6 @@ void tdmi_steps_exchange_reduce(tdmi_steps *s, int to, tdmi_range src, int from,
 void tdmi_steps_add(tdmi_steps *s, tdmi_step step);
 void tdmi_steps_clear(tdmi_steps *s); /* keeps the memory */
 void tdmi_steps_free(tdmi_steps *s);
-
-/* The type sums are kept in: float32 for halves, int64 for averages of integers, else the dtype. */
-tdm_dtype tdmi_accumulate_dtype(tdm_dtype dtype, tdm_op op);
 
 /* What a step list costs, counted from the list itself. */
 typedef struct tdmi_traffic {

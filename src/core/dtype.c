@@ -9,17 +9,13 @@ static const struct {
     TDM_DTYPE_MAP(ROW)
 #undef ROW
 };
-static const char *const ops[TDM_OP_COUNT] = {
-#define ROW(NAME, name) name,
-    TDM_OP_MAP(ROW)
-#undef ROW
-};
 static const struct {
     const char *name;
     tdm_dtype dtype;
 } short_names[] = {
     {"f32", TDM_F32}, {"float", TDM_F32},  {"f64", TDM_F64}, {"double", TDM_F64}, {"bf16", TDM_BF16}, {"f16", TDM_F16},
     {"half", TDM_F16}, {"i32", TDM_I32},   {"i64", TDM_I64}, {"i8", TDM_I8},      {"u8", TDM_U8},
+    {"u32", TDM_U32},  {"u64", TDM_U64},   {"c64", TDM_C64},
 };
 
 size_t tdm_dtype_size(tdm_dtype dtype)
@@ -32,11 +28,6 @@ const char *tdm_dtype_name(tdm_dtype dtype)
     return (unsigned)dtype < TDM_DTYPE_COUNT ? dtypes[dtype].name : "unknown";
 }
 
-const char *tdm_op_name(tdm_op op)
-{
-    return (unsigned)op < TDM_OP_COUNT ? ops[op] : "unknown";
-}
-
 bool tdm_dtype_parse(const char *name, tdm_dtype *out)
 {
     for (int i = 0; i < TDM_DTYPE_COUNT; i++)
@@ -47,16 +38,6 @@ bool tdm_dtype_parse(const char *name, tdm_dtype *out)
     for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++)
         if (strcmp(short_names[i].name, name) == 0) {
             *out = short_names[i].dtype;
-            return true;
-        }
-    return false;
-}
-
-bool tdm_op_parse(const char *name, tdm_op *out)
-{
-    for (int i = 0; i < TDM_OP_COUNT; i++)
-        if (strcmp(ops[i], name) == 0) {
-            *out = (tdm_op)i;
             return true;
         }
     return false;

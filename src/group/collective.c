@@ -7,10 +7,9 @@ static tdm_status check(const tdm_group *group, tdmi_coll coll, const void *in, 
     const char *name = tdmi_coll_name(coll);
     if (group == NULL)
         return tdmi_fail(TDM_ERR_INVALID, "%s: the group is NULL", name);
-    if ((unsigned)dtype >= TDM_DTYPE_COUNT)
-        return tdmi_fail(TDM_ERR_INVALID, "%s: %d is no dtype", name, (int)dtype);
-    if ((unsigned)op >= TDM_OP_COUNT)
-        return tdmi_fail(TDM_ERR_INVALID, "%s: %d is no operation", name, (int)op);
+    tdm_status status = tdmi_op_check(dtype, op, name, "native");
+    if (status != TDM_OK)
+        return status;
     if (count > 0 && (in == NULL || out == NULL))
         return tdmi_fail(TDM_ERR_INVALID, "%s: a buffer of %zu elements is NULL", name, count);
     if (count > SIZE_MAX / 2 / tdm_dtype_size(dtype) / parts)

@@ -9,53 +9,57 @@
 
 typedef unsigned char period[PERIOD * 8];
 
-/* Element i of `rank` as a whole number: -3..3 (0..6 where there is no sign), or 1 and now and then 2 for products. */
+/* bool has three operations under seven names. */
+static tdm_op simplify(tdm_dtype dtype, tdm_op op)
+{
+    if (dtype != TDM_BOOL || op == TDM_BXOR)
+        return op;
+    return op == TDM_MIN || op == TDM_PROD || op == TDM_BAND ? TDM_BAND : TDM_BOR;
+}
+
+/* Element i of `rank` as a whole number: -3..3 (0..6 where there is no sign), or 1 and now and then 2 for products. A bool is
+ * 0 or 1, so that now and then one rank decides. A complex number has it as its real part. */
 static int value(tdm_dtype dtype, tdm_op op, int rank, size_t i)
 {
     uint32_t mixed = ((uint32_t)i * 2654435761u) ^ ((uint32_t)rank * 2246822519u);
     mixed = (mixed ^ mixed >> 15) * 3266489917u;
     int v = (int)((mixed >> 16) % 7);
+    if (dtype == TDM_BOOL)
+        return op == TDM_BXOR ? v % 2 : (v == 0) == (simplify(dtype, op) == TDM_BOR) ? 1 : 0;
     if (op == TDM_PROD)
-        return v == 0 ? 2 : 1;
-    return dtype == TDM_U8 ? v : v - 3;
+        return v == 0 && (dtype != TDM_C64 || rank < 100) ? 2 : 1; /* infinity times 0i is not a number */
+    return dtype == TDM_U8 || dtype == TDM_U32 || dtype == TDM_U64 ? v : v - 3;
 }
 
 /* Writes a number that the dtype holds or rounds once; integers wrap. */
-static void write_float(tdm_dtype dtype, double x, unsigned char *to)
+static void write_real(tdm_dtype dtype, double x, unsigned char *to)
 {
-    float f = (float)x;
-    uint16_t half = dtype == TDM_BF16 ? tdmi_f32_to_bf16(f) : tdmi_f32_to_f16(f);
-    if (dtype == TDM_F64)
-        memcpy(to, &x, sizeof x);
-    else if (dtype == TDM_F32)
-        memcpy(to, &f, sizeof f);
-    else
-        memcpy(to, &half, sizeof half);
+    float f[2] = {(float)x, 0};
+    uint16_t half = dtype == TDM_BF16 ? tdmi_f32_to_bf16(f[0]) : tdmi_f32_to_f16(f[0]);
+    switch (dtype) {
+    case TDM_F64: memcpy(to, &x, sizeof x); break;
+    case TDM_F32: memcpy(to, f, sizeof *f); break;
+    case TDM_C64: memcpy(to, f, sizeof f); break;
+    default: memcpy(to, &half, sizeof half);
+    }
 }
 
-static bool is_float(tdm_dtype dtype)
+static bool is_real(tdm_dtype dtype)
 {
-    return dtype == TDM_F32 || dtype == TDM_F64 || dtype == TDM_BF16 || dtype == TDM_F16;
+    return dtype == TDM_F32 || dtype == TDM_F64 || dtype == TDM_BF16 || dtype == TDM_F16 || dtype == TDM_C64;
 }
 
 static void write_integer(tdm_dtype dtype, uint64_t x, unsigned char *to)
 {
-    int8_t i8 = (int8_t)x;
-    int32_t i32 = (int32_t)x;
-    switch (dtype) {
-    case TDM_I8:
-    case TDM_U8: memcpy(to, &i8, sizeof i8); break;
-    case TDM_I32: memcpy(to, &i32, sizeof i32); break;
-    default: memcpy(to, &x, sizeof x);
-    }
+    memcpy(to, &x, tdm_dtype_size(dtype)); /* little endian: the low bytes */
 }
 
 static void inputs(tdm_dtype dtype, tdm_op op, int rank, period out)
 {
     for (size_t i = 0; i < PERIOD; i++) {
         int v = value(dtype, op, rank, i);
-        if (is_float(dtype))
-            write_float(dtype, v, out + i * tdm_dtype_size(dtype));
+        if (is_real(dtype))
+            write_real(dtype, v, out + i * tdm_dtype_size(dtype));
         else
             write_integer(dtype, (uint64_t)(int64_t)v, out + i * tdm_dtype_size(dtype));
     }
@@ -67,6 +71,9 @@ static int64_t combine(tdm_op op, int64_t a, int64_t b)
     case TDM_MIN: return a < b ? a : b;
     case TDM_MAX: return a > b ? a : b;
     case TDM_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case TDM_BAND: return a & b;
+    case TDM_BOR: return a | b;
+    case TDM_BXOR: return a ^ b;
     default: return a + b;
     }
 }
@@ -78,13 +85,13 @@ static void results(tdm_dtype dtype, tdm_op op, int n, period out)
         int64_t whole = value(dtype, op, 0, i);
         double product = (double)whole; /* powers of two: exact, or infinite in any order */
         for (int rank = 1; rank < n; rank++) {
-            whole = combine(op, whole, value(dtype, op, rank, i));
+            whole = combine(simplify(dtype, op), whole, value(dtype, op, rank, i));
             product *= value(dtype, op, rank, i);
         }
-        if (op == TDM_AVG && n > 1 && is_float(dtype))
-            write_float(dtype, dtype == TDM_F64 ? (double)whole * (1.0 / n) : (float)whole * (1.0f / (float)n), to);
-        else if (is_float(dtype))
-            write_float(dtype, op == TDM_PROD ? product : (double)whole, to);
+        if (op == TDM_AVG && n > 1 && is_real(dtype))
+            write_real(dtype, dtype == TDM_F64 ? (double)whole * (1.0 / n) : (float)whole * (1.0f / (float)n), to);
+        else if (is_real(dtype))
+            write_real(dtype, op == TDM_PROD ? product : (double)whole, to);
         else
             write_integer(dtype, (uint64_t)(op == TDM_AVG ? whole / n : whole), to);
     }

@@ -26,7 +26,10 @@ static void fill(tdm_dtype dtype, tdm_op op, void *out, size_t count, unsigned s
         case TDM_BF16:
         case TDM_F16: tdmi_reduce_finish(dtype, TDM_SUM, 1, &real, (uint16_t *)out + i, 1); break;
         case TDM_I32: ((int32_t *)out)[i] = small; break;
+        case TDM_U32: ((uint32_t *)out)[i] = (uint32_t)small; break;
         case TDM_I64: ((int64_t *)out)[i] = small; break;
+        case TDM_U64: ((uint64_t *)out)[i] = (uint64_t)small; break;
+        case TDM_C64: ((float *)out)[2 * i] = real, ((float *)out)[2 * i + 1] = 1.0f - real; break;
         default: ((int8_t *)out)[i] = (int8_t)small; break;
         }
     }
@@ -111,6 +114,8 @@ static const char *all_calls(tdm_group *group, const plan *p, const buffers *b)
         for (int op = 0; op < TDM_OP_COUNT; op++)
             for (int i = 0; i < p->count_count * 2; i++) {
                 if (!p->all_types && (dtype != TDM_F32 || op != TDM_SUM))
+                    continue;
+                if (tdmi_op_check((tdm_dtype)dtype, (tdm_op)op, "test", "native") != TDM_OK)
                     continue;
                 if (dtype != TDM_F32 && i / 2 < p->count_count - 1)
                     continue;
