@@ -7,6 +7,7 @@
 #include "core/config.h"
 #include "core/log.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -107,8 +108,7 @@ static bool read_line(const char *path, char *line, size_t nbytes)
     return got;
 }
 
-/* Cores granted by the cgroup's quota, or a huge number where there is none. */
-static double quota_cores(void)
+static double read_quota(void)
 {
     char line[128];
     double quota, period;
@@ -117,7 +117,12 @@ static double quota_cores(void)
     if (read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof line) && (quota = atof(line)) > 0 &&
         read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", line, sizeof line) && (period = atof(line)) > 0)
         return quota / period;
-    return 1e9;
+    return INT_MAX;
+}
+
+int tdmi_cpu_quota(void)
+{
+    return (int)ceil(read_quota());
 }
 
 int tdmi_cpu_usable(void)
@@ -128,10 +133,54 @@ int tdmi_cpu_usable(void)
         cores = CPU_COUNT(&set);
     else if (sysconf(_SC_NPROCESSORS_ONLN) > 0)
         cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    double quota = ceil(quota_cores());
+    const int quota = tdmi_cpu_quota();
     if (quota < cores)
-        cores = (int)quota;
+        cores = quota;
     return cores < 1 ? 1 : cores;
+}
+
+tdmi_cpus tdmi_cpus_own(void)
+{
+    cpu_set_t set;
+    tdmi_cpus cpus = {{0}};
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &set))
+                cpus.word[cpu / 64] |= (uint64_t)1 << (cpu % 64);
+    return cpus;
+}
+
+static bool contains(const tdmi_cpus *all, const tdmi_cpus *some)
+{
+    for (int i = 0; i < 16; i++)
+        if ((some->word[i] & ~all->word[i]) != 0)
+            return false;
+    return true;
+}
+
+static int count(const tdmi_cpus *set)
+{
+    int cpus = 0;
+    for (int i = 0; i < 16; i++)
+        cpus += __builtin_popcountll(set->word[i]);
+    return cpus;
+}
+
+bool tdmi_cpus_crowded(const tdmi_cpus *const *set, int n, int quota)
+{
+    tdmi_cpus all = {{0}};
+    bool known = true;
+    for (int r = 0; r < n; r++) {
+        int inside = 0;
+        for (int q = 0; q < n; q++)
+            inside += count(set[q]) > 0 && contains(set[r], set[q]);
+        known = known && count(set[r]) > 0;
+        if (count(set[r]) > 0 && inside > count(set[r])) /* ranks that can go nowhere else */
+            return true;
+        for (int i = 0; i < 16; i++)
+            all.word[i] |= set[r]->word[i];
+    }
+    return n > quota || (known && n > count(&all));
 }
 
 size_t tdmi_memory_total(void)

@@ -4,6 +4,8 @@
 
 #include "core/error.h"
 
+#include <stdint.h>
+
 typedef enum { TDMI_ISA_PLAIN, TDMI_ISA_AVX2, TDMI_ISA_AVX512, TDMI_ISA_COUNT } tdmi_isa;
 
 /* The best instruction set that this CPU and its kernel support (AVX2 means with FMA and F16C; AVX-512 means F, BW, DQ and
@@ -12,6 +14,15 @@ tdmi_isa tdmi_cpu_isa(void);
 const char *tdmi_isa_name(tdmi_isa isa); /* "plain", "avx2", "avx512" */
 /* Cores this process may use: its affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
 int tdmi_cpu_usable(void);
+/* The CPUs that the calling thread may run on; all bits clear: not known. */
+typedef struct tdmi_cpus {
+    uint64_t word[16];
+} tdmi_cpus;
+tdmi_cpus tdmi_cpus_own(void);
+/* Cores' worth of time that the cgroup grants; INT_MAX: no limit. */
+int tdmi_cpu_quota(void);
+/* Whether some of n ranks, bound to these sets and granted `quota` cores together, have to share a core. */
+bool tdmi_cpus_crowded(const tdmi_cpus *const *set, int n, int quota);
 /* "Intel(R) Xeon(R) ..." of /proc/cpuinfo, static storage; "unknown" where there is none. */
 const char *tdmi_cpu_model(void);
 bool tdmi_cpu_is_intel(void);

@@ -111,7 +111,7 @@ static bool hear_departure(tdm_group *group, int rank, fate f)
     const bool missed = group->active != NULL && f.done < group->number;
     if (f.died && (missed || group->active == NULL))
         tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d of group %s (process %d on %s) died; see its log", rank,
-                                         group->name, group->pid[rank], group->host_name + (size_t)rank * 72));
+                                         group->name, group->pid[rank], group->host_name + (size_t)rank * TDMI_HOST_NAME_BYTES));
     else if (f.left && missed)
         tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d left group %s after %llu calls; call %llu needs it", rank,
                                          group->name, (unsigned long long)f.done, (unsigned long long)group->number));

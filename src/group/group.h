@@ -69,7 +69,7 @@ struct tdm_group {
     int *world_rank;        /* [size] */
     bool *is_local;         /* [size]; shares memory with this rank */
     int local_rank, local_size;
-    char *host_name;        /* [size][72] */
+    char *host_name;        /* [size][TDMI_HOST_NAME_BYTES] */
     int *pid;               /* [size] */
     double timeout_s;
     void *board;            /* own tdmi_board, in the arena; NULL without shared memory */

@@ -11,14 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HOST_NAME_BYTES sizeof((tdmi_record *)0)->host_name
-
 static tdm_status make_arrays(tdm_group *group)
 {
     const size_t n = (size_t)group->size;
     group->world_rank = tdmi_calloc(n, sizeof *group->world_rank, "group");
     group->is_local = tdmi_calloc(n, sizeof *group->is_local, "group");
-    group->host_name = tdmi_calloc(n, HOST_NAME_BYTES, "group");
+    group->host_name = tdmi_calloc(n, TDMI_HOST_NAME_BYTES, "group");
     group->pid = tdmi_calloc(n, sizeof *group->pid, "group");
     group->team.arrived = tdmi_calloc(n, sizeof *group->team.arrived, "group");
     return group->world_rank != NULL && group->is_local != NULL && group->host_name != NULL && group->pid != NULL &&
@@ -29,7 +27,7 @@ static tdm_status make_arrays(tdm_group *group)
 
 static char *own_host_name(const tdm_group *group)
 {
-    return group->host_name + (size_t)group->rank * HOST_NAME_BYTES;
+    return group->host_name + (size_t)group->rank * TDMI_HOST_NAME_BYTES;
 }
 
 static void write_record(const tdm_group *group, tdmi_record *out)
@@ -92,7 +90,7 @@ static void learn_places(tdm_group *group, const tdmi_record *records)
     for (int r = 0; r < group->size; r++) {
         group->world_rank[r] = records[r].world_rank;
         group->pid[r] = records[r].pid;
-        memcpy(group->host_name + (size_t)r * HOST_NAME_BYTES, records[r].host_name, HOST_NAME_BYTES);
+        memcpy(group->host_name + (size_t)r * TDMI_HOST_NAME_BYTES, records[r].host_name, TDMI_HOST_NAME_BYTES);
         group->is_local[r] =
             r == group->rank || (own->host_id[0] != '\0' && strcmp(records[r].host_id, own->host_id) == 0);
         if (!group->is_local[r])
@@ -186,7 +184,7 @@ tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *pref
     pthread_mutex_unlock(&world->lock);
     tdm_status status = make_arrays(group);
     if (status == TDM_OK) {
-        gethostname(own_host_name(group), HOST_NAME_BYTES - 1);
+        gethostname(own_host_name(group), TDMI_HOST_NAME_BYTES - 1);
         if (size > 1 && world->shares)
             status = tdmi_boards_take(group);
     }

@@ -5,6 +5,7 @@
 #include "transport/shm/node.h"
 
 #define TDMI_HOST_ID_MAX 192
+#define TDMI_HOST_NAME_BYTES 72
 #define TDMI_RECORD_BYTES_MAX 1024
 
 typedef struct tdmi_record {
@@ -12,7 +13,7 @@ typedef struct tdmi_record {
     int world_rank;
     int pid;
     char host_id[TDMI_HOST_ID_MAX]; /* equal: the ranks can share memory; "": this rank does not share */
-    char host_name[72];
+    char host_name[TDMI_HOST_NAME_BYTES];
     uint64_t arena_number;
     uint64_t board_offset;        /* of its board in its arena */
     uint64_t ring_offset;         /* of the rings it receives from; see links.h */

@@ -2,13 +2,13 @@
 #include "group/group.h"
 
 #include "core/config.h"
-#include "core/cpu.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "group/rendezvous.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static tdm_status open_store(const tdmi_settings *settings, tdmi_world *world)
 {
@@ -70,6 +70,16 @@ void tdmi_world_release(tdmi_world *world)
     tdmi_free(world);
 }
 
+/* Virtual nodes (TANDEM_NODE_ID) share no memory, but the cores of their host. */
+static bool is_crowded(const tdm_group *group)
+{
+    int on_host = 0;
+    for (int r = 0; r < group->size; r++)
+        on_host += strcmp(group->host_name + (size_t)r * TDMI_HOST_NAME_BYTES,
+                          group->host_name + (size_t)group->rank * TDMI_HOST_NAME_BYTES) == 0;
+    return on_host > sysconf(_SC_NPROCESSORS_ONLN) || tdmi_node_crowded(group->world->node);
+}
+
 tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
 {
     tdmi_settings settings;
@@ -88,7 +98,7 @@ tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
     if (status == TDM_OK)
         status = tdmi_group_make(world, settings.name, prefix, settings.rank, settings.size, settings.timeout_s, &group);
     if (status == TDM_OK) {
-        world->crowded = group->local_size > tdmi_cpu_usable();
+        world->crowded = is_crowded(group);
         /* All ranks have all they need from the store now: it may close with the first rank that leaves. */
         status = tdm_barrier(group, NULL);
         if (status != TDM_OK)

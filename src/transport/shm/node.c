@@ -64,6 +64,7 @@ tdm_status tdmi_node_create(int rank, int world_size, size_t arena_nbytes, tdmi_
         return status;
     }
     self->control = (tdmi_control *)(void *)tdmi_arena_base(self->arena);
+    self->control->cpus = tdmi_cpus_own();
     *out = node;
     return TDM_OK;
 }
@@ -234,6 +235,16 @@ void tdmi_node_destroy(tdmi_node *node)
 bool tdmi_node_has(const tdmi_node *node, int rank)
 {
     return node->peers[rank].arena != NULL;
+}
+
+bool tdmi_node_crowded(const tdmi_node *node)
+{
+    const tdmi_cpus *set[node->world_size];
+    int n = 0;
+    for (int r = 0; r < node->world_size; r++)
+        if (node->peers[r].control != NULL)
+            set[n++] = &node->peers[r].control->cpus;
+    return tdmi_cpus_crowded(set, n, tdmi_cpu_quota());
 }
 
 tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank)

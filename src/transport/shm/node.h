@@ -35,6 +35,8 @@ tdm_status tdmi_node_join(tdmi_node *node, const tdmi_node_card *cards, int coun
 void tdmi_node_destroy(tdmi_node *node);
 
 bool tdmi_node_has(const tdmi_node *node, int rank);
+/* Whether some of the ranks joined so far have to share a CPU. */
+bool tdmi_node_crowded(const tdmi_node *node);
 tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank);
 
 /* Where peers find [address, address + nbytes); owner TDMI_NOWHERE if they cannot. */

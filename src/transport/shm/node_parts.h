@@ -2,6 +2,7 @@
 #ifndef TDMI_TRANSPORT_SHM_NODE_PARTS_H
 #define TDMI_TRANSPORT_SHM_NODE_PARTS_H
 
+#include "core/cpu.h"
 #include "transport/shm/node.h"
 
 #include <pthread.h>
@@ -12,6 +13,7 @@ typedef struct tdmi_control {
     _Alignas(128) _Atomic uint32_t sleeping; /* tdmi_sleep bits: set by the owner, cleared by whoever rings */
     _Alignas(128) _Atomic uint32_t bell;     /* counts rings; futex word of the owner's threads */
     _Alignas(128) _Atomic uint32_t left;     /* 1: the owner said goodbye */
+    tdmi_cpus cpus;                          /* the owner may run on; written before anybody joins */
 } tdmi_control;
 
 typedef struct tdmi_region {
