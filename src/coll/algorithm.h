@@ -37,13 +37,24 @@ static inline void tdmi_steps_meet(tdmi_steps *s)
     tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_MEET, .to = -1, .from = -1});
 }
 
-/* dst of rank `to` (-1: all) <- the reduction of src over all ranks. */
-static inline void tdmi_steps_reduce_from(tdmi_steps *s, tdmi_range src, int to, tdmi_range dst)
+/* dst of rank `to` (-1: all) <- the reduction of src over all ranks, with this rank's own values in `own`. */
+static inline void tdmi_steps_reduce_with(tdmi_steps *s, tdmi_range src, tdmi_range own, int to, tdmi_range dst)
 {
     if (src.count == 0)
         return;
-    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_REDUCE_FROM, .to = -1, .from = -1, .src = src});
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_REDUCE_FROM, .to = -1, .from = -1, .src = src, .own = own});
     tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_COPY_TO, .to = to, .from = -1, .src = src, .dst = dst});
+}
+
+/* The same where src of this rank holds them. */
+static inline void tdmi_steps_reduce_from(tdmi_steps *s, tdmi_range src, int to, tdmi_range dst)
+{
+    tdmi_steps_reduce_with(s, src, (tdmi_range){.count = 0}, to, dst);
+}
+
+static inline void tdmi_steps_rotate(tdmi_steps *s)
+{
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_ROTATE, .to = -1, .from = -1});
 }
 
 static inline void tdmi_steps_copy_from(tdmi_steps *s, int from, tdmi_range src, tdmi_range dst)

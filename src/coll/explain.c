@@ -60,6 +60,10 @@ static void put_step(writer *w, const tdmi_step *step)
         put(w, "reduce ");
         put_range(w, step->src);
         put(w, " of all ranks");
+        if (step->own.count > 0) {
+            put(w, ", own ");
+            put_range(w, step->own);
+        }
         break;
     case TDMI_STEP_COPY_TO:
         put(w, "  into ");
@@ -74,6 +78,8 @@ static void put_step(writer *w, const tdmi_step *step)
         put_range(w, step->src);
         put(w, " of rank %d to ", step->from);
         put_range(w, step->dst);
+        break;
+    case TDMI_STEP_ROTATE: put(w, "rotate stages");
     }
 }
 

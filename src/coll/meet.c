@@ -61,9 +61,9 @@ static tdm_status learn_stages(tdmi_run *run)
     tdmi_team *team = run->team;
     tdm_status status = TDM_OK;
     for (int r = 0; r < team->n && status == TDM_OK; r++)
-        status = resolve_place(run, r, tdmi_slot_of(run, r)->stage, &run->peer_stage[r]);
-    run->peer_stage[team->rank] = run->stage;
-    run->staged = status == TDM_OK;
+        if (r != team->rank)
+            status = resolve_place(run, r, tdmi_slot_of(run, r)->stage, &run->stage->block[r]);
+    run->stage->known = status == TDM_OK;
     return status;
 }
 
@@ -89,5 +89,5 @@ tdm_status tdmi_meet(tdmi_run *run, bool *met)
         if (status != TDM_OK)
             return status;
     }
-    return run->stage != NULL && !run->staged ? learn_stages(run) : TDM_OK;
+    return run->stage != NULL && !run->stage->known ? learn_stages(run) : TDM_OK;
 }

@@ -85,6 +85,7 @@ static tdm_status note_needs(tdmi_way *way, int rank, int n)
         const tdmi_step *step = &way->steps.step[i];
         way->uses_shared |= step->kind == TDMI_STEP_PUBLISH;
         way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
+        way->rotations += step->kind == TDMI_STEP_ROTATE ? 1 : 0;
     }
     way->uses_links = n > 1 && !way->uses_shared;
     return way->uses_links ? note_link_peers(way, rank, n) : TDM_OK;

@@ -10,6 +10,7 @@ typedef struct tdmi_way {
     tdmi_steps steps;
     bool uses_shared; /* has PUBLISH and MEET */
     bool uses_stage;
+    unsigned rotations; /* of STAGE, in the whole list */
     bool uses_links;  /* also when it moves nothing: then the ranks only compare their calls */
     int *link_peers;  /* ranks whose calls are compared over links: those it exchanges with, and both neighbours, so that a
                          rank that moves nothing is compared too. Symmetric where the calls agree */

@@ -32,12 +32,11 @@ static tdm_status make_peer_arrays(tdmi_run *run, int n)
 {
     if (n <= run->peers_capacity)
         return TDM_OK;
-    char **arrays = tdmi_realloc(run->peer_in, (size_t)n * 3 * sizeof *arrays, "coll run");
+    char **arrays = tdmi_realloc(run->peer_in, (size_t)n * 2 * sizeof *arrays, "coll run");
     if (arrays == NULL)
         return TDM_ERR_NO_MEMORY;
     run->peer_in = arrays;
     run->peer_out = arrays + n;
-    run->peer_stage = arrays + 2 * n;
     run->peers_capacity = n;
     return TDM_OK;
 }
@@ -72,13 +71,18 @@ static tdm_status make_stages(tdmi_team *team)
 {
     tdmi_arena *arena = tdmi_node_arena(team->node, team->world_rank[team->rank]);
     for (int i = 0; i < 2; i++) {
+        tdmi_stage *stage = &team->stage[i];
         void *block;
-        if (team->stage[i] != NULL)
+        if (stage->own != NULL)
             continue;
+        if (stage->block == NULL)
+            stage->block = tdmi_calloc((size_t)team->n, sizeof *stage->block, "coll stage");
+        if (stage->block == NULL)
+            return TDM_ERR_NO_MEMORY;
         tdm_status status = tdmi_arena_take(arena, TDMI_STAGE_BYTES, &block);
         if (status != TDM_OK)
             return tdmi_fail_while(status, "making the staging blocks of group %s", team->name);
-        team->stage[i] = block;
+        stage->own = stage->block[team->rank] = block;
     }
     return TDM_OK;
 }
@@ -127,7 +131,7 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
     run->settled = 0;
     run->phase = 0;
     run->met = 0;
-    run->resolved = run->staged = false;
+    run->resolved = false;
     run->stage = NULL;
     status = make_peer_arrays(run, team->n);
     if (status == TDM_OK)
@@ -229,12 +233,15 @@ static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
     if (run->way->uses_links)
         tdmi_exchange_begin(run);
     if (run->way->uses_stage && team->n > 1) {
-        const int turn = team->stage_call[0] <= team->stage_call[1] ? 0 : 1;
-        if (!tdmi_team_done(team, team->stage_call[turn]))
+        tdmi_stage *stage = &team->stage[team->stage[0].call <= team->stage[1].call ? 0 : 1];
+        if (!tdmi_team_done(team, stage->call))
             return false;
-        team->stage_call[turn] = run->number;
-        run->stage = team->stage[turn];
-        tdmi_own_slot(run)->stage = tdmi_node_locate(team->node, run->stage, TDMI_STAGE_BYTES);
+        stage->call = run->number;
+        run->stage = stage;
+        run->rotation = stage->rotation;
+        stage->rotation = (stage->rotation + run->way->rotations) % (unsigned)team->n;
+        if (!stage->known)
+            tdmi_own_slot(run)->stage = tdmi_node_locate(team->node, stage->own, TDMI_STAGE_BYTES);
     }
     run->state = TDMI_RUN_STEPPING;
     return true;
@@ -251,6 +258,8 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
     } else if (step->kind == TDMI_STEP_MEET) {
         status = tdmi_meet(run, &done);
         *waits = !done;
+    } else if (step->kind == TDMI_STEP_ROTATE) {
+        run->rotation = (run->rotation + 1) % (unsigned)run->team->n;
     } else if (step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE) {
         status = tdmi_exchange_step(run, step, &done, &moved);
         *waits = !done && !moved;

@@ -35,16 +35,17 @@ typedef struct tdmi_run {
     size_t step;           /* of way->steps */
     uint32_t phase;        /* times published */
     int met;               /* ranks below this one have been met in this phase */
-    bool resolved, staged; /* peers' buffers are known; so are their stages */
+    bool resolved;         /* peers' buffers are known */
     size_t at;             /* elements of the current step that are done */
     size_t sent, received, summed; /* bytes of the current exchange */
     int settled;           /* link peers up to this one have been compared */
-    char *stage;
+    tdmi_stage *stage;     /* the one of this call's turn; NULL: it uses none */
+    unsigned rotation;     /* of it, now */
     char *acc;             /* scratch, kept */
     size_t acc_nbytes;
     char *padded;          /* fused where memory cannot be shared: padded input and own slice; kept */
     size_t padded_nbytes;
-    char **peer_in, **peer_out, **peer_stage; /* [n], kept */
+    char **peer_in, **peer_out; /* [n], kept */
     int peers_capacity;
 } tdmi_run;
 

@@ -12,7 +12,8 @@
  * shared memory, for callers whose buffers no peer can reach. Each rank has two blocks of TDMI_STAGE_BYTES and takes them in
  * turn, one for each call whose list uses STAGE. Such a list has at least one MEET, so when a rank gets a block back all
  * peers have finished the call they read it in: no meeting is needed at the end of a list just to protect STAGE. All ranks
- * take turns alike, so a peer's block is the one of this rank's own turn, whatever the peer has published since.
+ * take turns alike, so a peer's block is the one of this rank's own turn, whatever the peer has published since. Which block
+ * is whose STAGE rotates with the step of that name, from call to call too.
  * For a broadcast IN and OUT are both the caller's data. A barrier has no IN and OUT. */
 #define TDMI_STAGE_BYTES ((size_t)1 << 20)
 
@@ -35,16 +36,20 @@ typedef enum {
     TDMI_STEP_PUBLISH,     /* tell all ranks where IN, OUT, STAGE are, and that all writes so far are visible */
     TDMI_STEP_MEET,        /* wait until every rank has published as often as this one */
     TDMI_STEP_REDUCE_FROM, /* op over `src` of all ranks (src.buffer of each, same range), canonical tree, finished, in dtype;
-                              the one step behind it, a COPY_TO of equal count, takes the result (tdmi_reduce_tree does both) */
+                              the one step behind it, a COPY_TO of equal count, takes the result (tdmi_reduce_tree does both).
+                              This rank's own values are in `own` where that is not empty */
     TDMI_STEP_COPY_TO,     /* the reduced range -> `dst` of rank `to`, or of all ranks if to == -1; dst.first may differ from
                               the source's first (reduce-scatter) */
-    TDMI_STEP_COPY_FROM    /* own dst <- src of rank `from` */
+    TDMI_STEP_COPY_FROM,   /* own dst <- src of rank `from` */
+    TDMI_STEP_ROTATE       /* from now on, STAGE of rank r is the block that was STAGE of rank r + 1. Of two ranks, each then
+                              writes where it has just read: lines that its own cache holds already */
 } tdmi_step_kind;
 
 typedef struct tdmi_step {
     tdmi_step_kind kind;
     int to, from; /* ranks of the group, -1: none (COPY_TO: all) */
     tdmi_range src, dst;
+    tdmi_range own; /* of REDUCE_FROM */
     bool received_first;
 } tdmi_step;
 

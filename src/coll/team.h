@@ -10,6 +10,15 @@
 
 #define TDMI_SEGMENT_BYTES ((size_t)128 << 10) /* stays in the second-level cache between arriving and being summed */
 
+/* A block of TDMI_STAGE_BYTES of each rank. */
+typedef struct tdmi_stage {
+    char *own;         /* NULL until first used */
+    char **block;      /* [n] everyone's, as seen from here; NULL until first used. Others' are unknown until a call has met */
+    bool known;
+    uint64_t call;     /* number of the last call that used it */
+    unsigned rotation; /* STAGE of rank r is block[(r + rotation) % n] when the next call begins */
+} tdmi_stage;
+
 typedef struct tdmi_team {
     const char *name;       /* of the group, for messages; borrowed */
     int rank, n;
@@ -17,8 +26,7 @@ typedef struct tdmi_team {
     tdmi_node *node;        /* NULL: no shared memory */
     tdmi_board **board;     /* [n]; NULL for ranks on other nodes. The array is NULL without a node */
     bool is_local;          /* all ranks share memory (true for n == 1) */
-    char *stage[2];         /* own blocks that STAGE means, TDMI_STAGE_BYTES each; NULL until first used */
-    uint64_t stage_call[2]; /* number of the last call that used it */
+    tdmi_stage stage[2];    /* what STAGE means, in turn */
     uint64_t peers_done;    /* every rank has finished all calls up to this one, as far as known */
     tdmi_channel **channel; /* [n]; ways to the others, NULL for this rank itself. The array is NULL for n == 1 */
     char *segment;          /* TDMI_SEGMENT_BYTES: where data to be summed arrives; of the one call that uses links */

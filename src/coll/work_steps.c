@@ -24,7 +24,7 @@ static char *address(const tdmi_run *run, int rank, tdmi_buffer buffer, size_t f
     case TDMI_BUFFER_IN: base = own ? (char *)(uintptr_t)run->request.in : run->peer_in[rank]; break;
     case TDMI_BUFFER_OUT: base = own ? run->request.out : run->peer_out[rank]; break;
     case TDMI_BUFFER_ACC: base = run->acc; break;
-    case TDMI_BUFFER_STAGE: base = own ? run->stage : run->peer_stage[rank]; break;
+    case TDMI_BUFFER_STAGE: base = run->stage->block[((unsigned)rank + run->rotation) % (unsigned)run->team->n]; break;
     }
     return base + first * tdm_dtype_size(tdmi_work_dtype(run, buffer));
 }
@@ -64,6 +64,8 @@ static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const td
     const int first_out = give->to >= 0 ? give->to : 0, outs = give->to >= 0 ? 1 : team->n;
     for (int r = 0; r < team->n; r++)
         in[r] = address(run, r, reduce->src.buffer, reduce->src.first + at);
+    if (reduce->own.count > 0)
+        in[team->rank] = own_address(run, reduce->own, at);
     for (int i = 0; i < outs; i++)
         out[i] = address(run, first_out + i, give->dst.buffer, give->dst.first + at);
     const bool stream = give->dst.buffer == TDMI_BUFFER_OUT && call->count * tdm_dtype_size(call->dtype) > STREAM_BYTES;

@@ -56,7 +56,7 @@ void tdmi_boards_leave(tdm_group *group)
     *old = (struct tdmi_old_board){.board = group->board,
                                    .rings = group->rings,
                                    .watchers = (uint32_t)group->local_size,
-                                   .stage = {group->team.stage[0], group->team.stage[1]}};
+                                   .stage = {group->team.stage[0].own, group->team.stage[1].own}};
     pthread_mutex_lock(&world->lock);
     old->next = world->old_boards;
     world->old_boards = old;

@@ -226,6 +226,8 @@ void tdmi_group_unmake(tdm_group *group)
     tdmi_boards_leave(group);
     tdmi_free(group->team.board);
     tdmi_free(group->team.arrived);
+    tdmi_free(group->team.stage[0].block);
+    tdmi_free(group->team.stage[1].block);
     tdmi_free(group->world_rank);
     tdmi_free(group->is_local);
     tdmi_free(group->host_name);

@@ -26,6 +26,7 @@ typedef struct rank_state {
     bool posted, received, taken; /* of the exchange under way */
     tdmi_steps list;
     unsigned char *acc, *stage; /* stage: two blocks in turn */
+    int rotation[2];            /* of each turn */
     const replay_buffers *buffers; /* of the call under way; peers see them once published */
     const replay_buffers *seen;
 } rank_state;
@@ -97,7 +98,7 @@ static unsigned char *locate(machine *m, const rank_state *user, const rank_stat
     case TDMI_BUFFER_ACC: base = owner->acc, limit = owner->list.acc_count * size; break;
     case TDMI_BUFFER_STAGE:
         limit = owner->list.stage_count * size;
-        base = owner->stage + (size_t)(user->call % 2) * limit;
+        base = m->ranks[(owner->rank + user->rotation[user->call % 2]) % m->n].stage + (size_t)(user->call % 2) * limit;
     }
     if (range.count * size > limit || range.first * size > limit - range.count * size) {
         FAIL(m, "rank %d step %zu leaves buffer %d of rank %d: %zu + %zu elements of %zu bytes, limit %zu", user->rank, user->step,
@@ -144,9 +145,12 @@ static void reduce_from(machine *m, rank_state *r, const tdmi_step *step)
         FAIL(m, "rank %d step %zu: no COPY_TO of the same count behind REDUCE_FROM", r->rank, r->step);
         goto done;
     }
+    if (step->own.count > 0 && step->own.count != step->src.count)
+        FAIL(m, "rank %d step %zu reduces %zu elements with %zu own", r->rank, r->step, step->src.count, step->own.count);
     int outs = 0;
     for (int p = 0; p < m->n && m->failure[0] == '\0'; p++) {
-        in[p] = reach(m, r, &m->ranks[p], step->src, false);
+        in[p] = p == r->rank && step->own.count > 0 ? reach(m, r, r, step->own, false)
+                                                    : reach(m, r, &m->ranks[p], step->src, false);
         if (next->to == -1 || next->to == p)
             out[outs++] = reach(m, r, &m->ranks[p], next->dst, true);
     }
@@ -278,6 +282,7 @@ static bool advance(machine *m, rank_state *r)
             memcpy(to, from, step->src.count * tdm_dtype_size(m->call->dtype));
         break;
     }
+    case TDMI_STEP_ROTATE: r->rotation[r->call % 2]++; break;
     case TDMI_STEP_COPY_TO: FAIL(m, "rank %d step %zu: COPY_TO without REDUCE_FROM", r->rank, r->step);
     }
     r->step++;

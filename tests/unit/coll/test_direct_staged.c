@@ -34,30 +34,62 @@ static void many_segments_are_right_and_free_of_races(void **state)
                                  (check_options){.seed = (unsigned)i, .in_place = i % 2 == 0, .races = true});
 }
 
-static size_t meetings(tdmi_coll coll, size_t count)
+static size_t steps_of(tdmi_step_kind kind, tdmi_coll coll, int n, size_t count)
 {
     const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = 0, .count = count};
     tdmi_steps list = {0};
-    size_t meets = 0;
-    tdmi_direct_staged.steps(&list, &call, 1, 4);
+    size_t found = 0;
+    tdmi_direct_staged.steps(&list, &call, 1, n);
     for (size_t i = 0; i < list.count; i++)
-        meets += list.step[i].kind == TDMI_STEP_MEET ? 1 : 0;
+        found += list.step[i].kind == kind ? 1 : 0;
     tdmi_steps_free(&list);
-    return meets;
+    return found;
+}
+
+static size_t meetings(tdmi_coll coll, int n, size_t count)
+{
+    return steps_of(TDMI_STEP_MEET, coll, n, count);
 }
 
 static void one_meeting_a_segment(void **state)
 {
     (void)state;
-    const size_t segment = 65536; /* float32 in 256 KiB */
-    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 1000), 1);
-    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, segment), 2);
-    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 10 * segment), 11);
-    assert_int_equal(meetings(TDMI_COLL_REDUCE_SCATTER, 10 * segment / 4), 10);
-    assert_int_equal(meetings(TDMI_COLL_ALL_GATHER, 10 * segment), 10);
-    assert_int_equal(meetings(TDMI_COLL_BROADCAST, 10 * segment), 10);
-    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 0), 1);
-    assert_int_equal(meetings(TDMI_COLL_BARRIER, 0), 1);
+    const size_t segment = 32768; /* float32 in 128 KiB */
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, 1000), 1);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, segment), 2);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, 2 * segment), 2);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, 10 * segment), 11);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 2, 2 * segment), 1);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 2, 10 * segment), 10);
+    assert_int_equal(meetings(TDMI_COLL_REDUCE_SCATTER, 4, 10 * segment / 4), 10);
+    assert_int_equal(meetings(TDMI_COLL_ALL_GATHER, 4, 10 * segment), 10);
+    assert_int_equal(meetings(TDMI_COLL_BROADCAST, 4, 10 * segment), 10);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, 0), 1);
+    assert_int_equal(meetings(TDMI_COLL_BARRIER, 4, 0), 1);
+}
+
+static void two_ranks_write_where_they_have_read(void **state)
+{
+    (void)state;
+    static const tdmi_coll colls[] = {TDMI_COLL_ALLREDUCE, TDMI_COLL_ALL_GATHER};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 2, 1), 1);
+        assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 2, 10 * 32768), 5);
+        assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 3, 10 * 32768), 0);
+    }
+}
+
+static void own_values_are_not_staged(void **state)
+{
+    (void)state;
+    const tdmi_call call = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 65536};
+    tdmi_steps list = {0};
+    size_t staged = 0;
+    tdmi_direct_staged.steps(&list, &call, 1, 4);
+    for (size_t i = 0; i < list.count; i++)
+        staged += list.step[i].kind == TDMI_STEP_COPY && list.step[i].dst.buffer == TDMI_BUFFER_STAGE ? list.step[i].src.count : 0;
+    tdmi_steps_free(&list);
+    assert_int_equal(staged, 65536 / 4 * 3);
 }
 
 int main(void)
@@ -67,6 +99,8 @@ int main(void)
         cmocka_unit_test(every_type_is_right),
         cmocka_unit_test(many_segments_are_right_and_free_of_races),
         cmocka_unit_test(one_meeting_a_segment),
+        cmocka_unit_test(two_ranks_write_where_they_have_read),
+        cmocka_unit_test(own_values_are_not_staged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
