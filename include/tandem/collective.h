@@ -35,6 +35,47 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_all_gather(tdm_group *group, const void *i
 /* tdm_broadcast - data of rank `root` on every rank.   data [count].   Source  torch.distributed.broadcast */
 TDM_API TDM_MUST_CHECK tdm_status tdm_broadcast(tdm_group *group, void *data, size_t count, tdm_dtype dtype, int root,
                                                 tdm_work **work);
+/* tdm_reduce - as tdm_allreduce, but only `root` gets the result.
+ *   in [count], out [count] on the root, ignored elsewhere (may be NULL).   Source  torch.distributed.reduce */
+TDM_API TDM_MUST_CHECK tdm_status tdm_reduce(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype,
+                                             tdm_op op, int root, tdm_work **work);
+/* tdm_gather - `root` gets the inputs of all ranks in rank order.
+ *   in [count]; out [n count] on the root, ignored elsewhere; in place on the root: in == out + root count.
+ *   Source  torch.distributed.gather */
+TDM_API TDM_MUST_CHECK tdm_status tdm_gather(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype, int root,
+                                             tdm_work **work);
+/* tdm_scatter - rank r gets part r of the root's input.
+ *   in [n count] on the root, ignored elsewhere; out [count]; in place on the root: out == in + root count.
+ *   Source  torch.distributed.scatter */
+TDM_API TDM_MUST_CHECK tdm_status tdm_scatter(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype, int root,
+                                              tdm_work **work);
+/* tdm_alltoall - part p of rank r's output is part r of rank p's input.
+ *   in, out [n count].   Source  torch.distributed.all_to_all_single */
+TDM_API TDM_MUST_CHECK tdm_status tdm_alltoall(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype,
+                                               tdm_work **work);
+
+/* ---- with parts of different sizes ----
+ * Buffers hold the parts in rank order, one behind the other without gaps; any part may be empty. Arrays of counts are read
+ * before the call returns. What two ranks say about a part must agree, or the call ends with TDM_ERR_MISMATCH on all ranks.
+ *
+ * tdm_all_gatherv      counts [n], the same on all ranks: rank r gives counts[r].   in [counts[rank]], out [sum of counts]
+ * tdm_reduce_scatterv  counts [n], the same on all ranks: rank r gets counts[r].    in [sum of counts], out [counts[rank]]
+ * tdm_gatherv          rank r gives in_count; out_counts [n] and out only on the root
+ * tdm_scatterv         rank r gets out_count; in_counts [n] and in only on the root
+ * tdm_alltoallv        in_counts [n]: elements for each rank; out_counts [n]: elements from each rank
+ * In place as for equal parts: a rank's own part may be where it belongs in the larger buffer; alltoallv only with in_counts
+ * equal to out_counts.   Source  MPI_Allgatherv and the others, torch.distributed.all_to_all_single with split sizes */
+TDM_API TDM_MUST_CHECK tdm_status tdm_all_gatherv(tdm_group *group, const void *in, void *out, const size_t *counts,
+                                                  tdm_dtype dtype, tdm_work **work);
+TDM_API TDM_MUST_CHECK tdm_status tdm_reduce_scatterv(tdm_group *group, const void *in, void *out, const size_t *counts,
+                                                      tdm_dtype dtype, tdm_op op, tdm_work **work);
+TDM_API TDM_MUST_CHECK tdm_status tdm_gatherv(tdm_group *group, const void *in, size_t in_count, void *out,
+                                              const size_t *out_counts, tdm_dtype dtype, int root, tdm_work **work);
+TDM_API TDM_MUST_CHECK tdm_status tdm_scatterv(tdm_group *group, const void *in, const size_t *in_counts, void *out,
+                                               size_t out_count, tdm_dtype dtype, int root, tdm_work **work);
+TDM_API TDM_MUST_CHECK tdm_status tdm_alltoallv(tdm_group *group, const void *in, const size_t *in_counts, void *out,
+                                                const size_t *out_counts, tdm_dtype dtype, tdm_work **work);
+
 /* tdm_barrier - returns when all ranks have called it. */
 TDM_API TDM_MUST_CHECK tdm_status tdm_barrier(tdm_group *group, tdm_work **work);
 

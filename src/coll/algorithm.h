@@ -57,6 +57,7 @@ static inline void tdmi_steps_rotate(tdmi_steps *s)
     tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_ROTATE, .to = -1, .from = -1});
 }
 
+/* Own dst <- src of rank `from`, which may be this rank itself. */
 static inline void tdmi_steps_copy_from(tdmi_steps *s, int from, tdmi_range src, tdmi_range dst)
 {
     if (src.count > 0)

@@ -16,8 +16,9 @@ static int own_bit(int place, int n)
     return bit;
 }
 
-static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     if (n == 1) {
         tdmi_steps_alone(s, call);
         return;
@@ -31,13 +32,14 @@ static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
             tdmi_steps_exchange(s, (place + child + call->root) % n, data, -1, nothing);
 }
 
-static bool supports(tdmi_coll coll)
+static bool supports(tdmi_coll coll, bool uneven)
 {
-    return coll == TDMI_COLL_BROADCAST;
+    return coll == TDMI_COLL_BROADCAST && !uneven;
 }
 
-static tdmi_traffic cost(const tdmi_call *call, int rank, int n)
+static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     const int place = (rank - call->root + n) % n;
     size_t children = 0;
     for (int child = own_bit(place, n) / 2; child > 0; child /= 2)

@@ -13,11 +13,17 @@
 #define TDMI_SLOTS 64
 #define TDMI_PHASE_BITS 24 /* of a slot's word: times published; the rest is the number of the call, from 1 */
 
+/* Where the part of IN for a rank lies, in elements. */
+typedef struct tdmi_row {
+    uint64_t first, count;
+} tdmi_row;
+
 typedef struct tdmi_slot {
     _Alignas(128) _Atomic uint64_t word; /* release; pairs with acquire in tdmi_meet. All below is written before it */
     uint8_t signature[TDMI_SIGNATURE_BYTES];
     uint64_t done;               /* calls this rank had finished when it arrived */
     tdmi_place in, out, stage;
+    tdmi_place rows;             /* [n] of tdmi_row: its parts of IN for each rank, in calls that are pairwise */
 } tdmi_slot;
 
 typedef struct tdmi_board {

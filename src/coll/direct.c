@@ -28,8 +28,24 @@ static tdmi_range slice(const tdmi_call *call, tdmi_buffer buffer, int n, int ra
     return tdmi_range_of(buffer, first, end - first);
 }
 
-static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+/* Gather, scatter, alltoall: a rank copies its parts out of the others' inputs, its own first and then from the right, so that
+ * not all read the same rank. */
+static void fetch(tdmi_steps *s, const tdmi_call *call, int rank, int n)
 {
+    for (int k = 0; k < n; k++) {
+        const int from = (rank + k) % n;
+        const size_t count = tdmi_call_expects(call, rank, from);
+        tdmi_range src = tdmi_range_of(TDMI_BUFFER_IN, 0, count);
+        if (call->coll != TDMI_COLL_GATHER)
+            src.first = call->uneven ? TDMI_PART_FOR_ME : (size_t)rank * count;
+        if (count > 0)
+            tdmi_steps_copy_from(s, from, src, tdmi_call_out_part(call, from));
+    }
+}
+
+static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
+{
+    const int rank = topology->rank, n = topology->n;
     if (n == 1) {
         tdmi_steps_alone(s, call);
         return;
@@ -41,20 +57,21 @@ static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
         tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), -1, slice(call, TDMI_BUFFER_OUT, n, rank));
         break;
     case TDMI_COLL_REDUCE_SCATTER:
-        tdmi_steps_reduce_from(s, tdmi_range_of(TDMI_BUFFER_IN, (size_t)rank * count, count), rank,
-                               tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
+        tdmi_steps_reduce_from(s, tdmi_call_in_part(call, rank), rank, tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
         break;
     case TDMI_COLL_ALL_GATHER:
-        for (int k = 0; k < n; k++) { /* the own block first, then from the right, so that not all read the same rank */
-            int from = (rank + k) % n;
-            tdmi_range src = tdmi_range_of(TDMI_BUFFER_IN, 0, count);
-            tdmi_range dst = tdmi_range_of(TDMI_BUFFER_OUT, (size_t)from * count, count);
-            if (from == rank)
-                tdmi_steps_copy(s, src, dst);
-            else
-                tdmi_steps_copy_from(s, from, src, dst);
+        for (int k = 0; k < n; k++) {
+            const int from = (rank + k) % n;
+            const tdmi_range dst = tdmi_call_out_part(call, from);
+            tdmi_steps_copy_from(s, from, tdmi_range_of(TDMI_BUFFER_IN, 0, dst.count), dst);
         }
         break;
+    case TDMI_COLL_REDUCE:
+        tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), call->root, slice(call, TDMI_BUFFER_OUT, n, rank));
+        break;
+    case TDMI_COLL_GATHER:
+    case TDMI_COLL_SCATTER:
+    case TDMI_COLL_ALLTOALL: fetch(s, call, rank, n); break;
     case TDMI_COLL_BROADCAST:
         if (rank != call->root)
             tdmi_steps_copy_from(s, call->root, tdmi_range_of(TDMI_BUFFER_IN, 0, count),
@@ -65,14 +82,14 @@ static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
     tdmi_steps_meet(s);
 }
 
-static bool supports(tdmi_coll coll)
+static bool supports(tdmi_coll coll, bool uneven)
 {
-    return coll < TDMI_COLL_COUNT;
+    return coll < TDMI_COLL_COUNT && (!uneven || tdmi_coll_has_parts(coll));
 }
 
-static tdmi_traffic cost(const tdmi_call *call, int rank, int n)
+static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
-    (void)call, (void)rank, (void)n;
+    (void)call, (void)topology;
     return (tdmi_traffic){0, 0}; /* nothing goes over links */
 }
 

@@ -165,8 +165,9 @@ static void broadcast(tdmi_steps *s, const tdmi_call *call, int rank)
     }
 }
 
-static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     if (n == 1) {
         tdmi_steps_alone(s, call);
         return;
@@ -185,14 +186,14 @@ static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
     }
 }
 
-static bool supports(tdmi_coll coll)
+static bool supports(tdmi_coll coll, bool uneven)
 {
-    return coll < TDMI_COLL_COUNT;
+    return !uneven && (coll <= TDMI_COLL_BROADCAST || coll == TDMI_COLL_BARRIER);
 }
 
-static tdmi_traffic cost(const tdmi_call *call, int rank, int n)
+static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
-    (void)call, (void)rank, (void)n;
+    (void)call, (void)topology;
     return (tdmi_traffic){0, 0}; /* nothing goes over links */
 }
 

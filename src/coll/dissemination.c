@@ -5,8 +5,9 @@
  * Paper  Hensgen, Finkel and Manber, International Journal of Parallel Programming 17(1), 1988, doi:10.1007/BF01379320 */
 #include "coll/algorithm.h"
 
-static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     (void)call;
     s->acc_count = n > 1 ? 2 : 0;
     for (int distance = 1; distance < n; distance *= 2)
@@ -14,14 +15,15 @@ static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
                             tdmi_range_of(TDMI_BUFFER_ACC, 1, 1));
 }
 
-static bool supports(tdmi_coll coll)
+static bool supports(tdmi_coll coll, bool uneven)
 {
-    return coll == TDMI_COLL_BARRIER;
+    return coll == TDMI_COLL_BARRIER && !uneven;
 }
 
-static tdmi_traffic cost(const tdmi_call *call, int rank, int n)
+static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
-    (void)call, (void)rank;
+    const int n = topology->n;
+    (void)call;
     tdmi_traffic t = {0, 0};
     for (int distance = 1; distance < n; distance *= 2)
         t.messages++, t.elements_sent++;

@@ -8,17 +8,18 @@
 
 #define PIECE_BYTES ((size_t)1 << 20) /* at one go, so that other calls and threads get a turn */
 
-static void sign(const tdmi_run *run, uint8_t signature[TDMI_SIGNATURE_BYTES])
+static void sign(const tdmi_run *run, int peer, uint8_t signature[TDMI_SIGNATURE_BYTES])
 {
-    tdmi_signature_write(&run->plan->call, run->plan->fused, run->way->algorithm, signature);
+    tdmi_signature_write(&run->plan->call, run->plan->fused, run->way->algorithm, run->team->rank, peer, signature);
 }
 
 void tdmi_exchange_begin(tdmi_run *run)
 {
     uint8_t signature[TDMI_SIGNATURE_BYTES];
-    sign(run, signature);
-    for (int i = 0; i < run->way->link_peer_count; i++)
+    for (int i = 0; i < run->way->link_peer_count; i++) {
+        sign(run, run->way->link_peers[i], signature);
         tdmi_channel_sign(run->team->channel[run->way->link_peers[i]], run->number, signature);
+    }
 }
 
 static tdm_status while_talking(const tdmi_run *run, int peer, tdm_status status)
@@ -36,7 +37,7 @@ static tdm_status hear(const tdmi_run *run, int peer, bool *agrees)
     if (status != TDM_OK || !*agrees)
         return while_talking(run, peer, status);
     uint8_t own[TDMI_SIGNATURE_BYTES];
-    sign(run, own);
+    sign(run, peer, own);
     if (team->arrived[peer] < run->number)
         team->arrived[peer] = run->number;
     return tdmi_signature_equal(own, channel->signature)

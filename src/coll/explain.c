@@ -23,6 +23,10 @@ static void put(writer *w, const char *format, ...)
 static void put_range(writer *w, tdmi_range range)
 {
     static const char *const buffers[] = {"in", "out", "acc", "stage"};
+    if (range.first == TDMI_PART_FOR_ME) {
+        put(w, "%s, the %zu elements for this rank,", buffers[range.buffer], range.count);
+        return;
+    }
     put(w, "%s[%zu..%zu)", buffers[range.buffer], range.first, range.first + range.count);
 }
 
@@ -88,8 +92,8 @@ size_t tdmi_explain(const tdmi_call *call, const char *algorithm, const tdmi_ste
 {
     writer w = {text, capacity, 0};
     size_t meetings = 0;
-    put(&w, "%s of %zu %s", tdmi_coll_name(call->coll), call->count, tdm_dtype_name(call->dtype));
-    if (call->coll == TDMI_COLL_ALLREDUCE || call->coll == TDMI_COLL_REDUCE_SCATTER)
+    put(&w, "%s%s of %zu %s", tdmi_coll_name(call->coll), call->uneven ? "v" : "", call->count, tdm_dtype_name(call->dtype));
+    if (tdmi_coll_reduces(call->coll))
         put(&w, ", %s", tdm_op_name(call->op));
     if (call->root >= 0)
         put(&w, ", root %d", call->root);

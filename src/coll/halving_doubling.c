@@ -165,8 +165,9 @@ static void gather(tdmi_steps *s, size_t total, int rank, int n, bool shuffled)
     }
 }
 
-static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     const size_t count = call->count, total = call->coll == TDMI_COLL_ALLREDUCE ? count : count * (size_t)n;
     if (n == 1) {
         tdmi_steps_alone(s, call);
@@ -196,13 +197,14 @@ static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
     gather(s, total, rank, n, true);
 }
 
-static bool supports(tdmi_coll coll)
+static bool supports(tdmi_coll coll, bool uneven)
 {
-    return coll == TDMI_COLL_ALLREDUCE || coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALL_GATHER;
+    return !uneven && (coll == TDMI_COLL_ALLREDUCE || coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALL_GATHER);
 }
 
-static tdmi_traffic cost(const tdmi_call *call, int rank, int n)
+static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     const size_t total = call->coll == TDMI_COLL_ALLREDUCE ? call->count : call->count * (size_t)n;
     tdmi_traffic t = {0, 0};
     if (n == 1)

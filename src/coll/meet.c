@@ -30,9 +30,24 @@ static tdm_status compare_met(const tdmi_run *run)
 static tdm_status resolve_place(tdmi_run *run, int rank, tdmi_place place, char **out)
 {
     void *address = NULL;
-    tdm_status status = place.owner == TDMI_NOWHERE ? TDM_OK : tdmi_node_resolve(run->team->node, place, &address);
+    const bool none = place.owner == TDMI_NOWHERE || place.owner == TDMI_NOTHING;
+    tdm_status status = none ? TDM_OK : tdmi_node_resolve(run->team->node, place, &address);
     *out = address;
     return status == TDM_OK ? TDM_OK : tdmi_fail_while(status, "looking for the buffers of rank %d", rank);
+}
+
+/* Each rank compares what the others give to it with what it expects. */
+static tdm_status compare_parts(const tdmi_run *run)
+{
+    const tdmi_team *team = run->team;
+    const tdmi_call *call = &run->plan->call;
+    for (int r = 0; r < team->n; r++) {
+        const tdmi_row *row = (const tdmi_row *)(void *)run->peer_rows[r] + team->rank;
+        const size_t expected = tdmi_call_expects(call, team->rank, r);
+        if (row->count != expected)
+            return tdmi_part_mismatch(team->name, run->number, call, r, row->count, team->rank, expected);
+    }
+    return TDM_OK;
 }
 
 /* First meeting: everyone's call and buffers are known now. */
@@ -46,8 +61,12 @@ static tdm_status learn(tdmi_run *run)
         status = resolve_place(run, r, slot->in, &run->peer_in[r]);
         if (status == TDM_OK)
             status = resolve_place(run, r, slot->out, &run->peer_out[r]);
+        if (status == TDM_OK)
+            status = resolve_place(run, r, slot->rows, &run->peer_rows[r]);
         done = slot->done < done ? slot->done : done;
     }
+    if (status == TDM_OK && tdmi_call_is_pairwise(&run->plan->call))
+        status = compare_parts(run);
     if (done > team->peers_done)
         team->peers_done = done;
     run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;

@@ -5,26 +5,62 @@
 #include "coll/slice.h"
 #include "core/memory.h"
 
+#include <string.h>
+
 #define PLANS_MAX 1024
 
-static size_t bucket_of(const tdmi_call *call, bool fused)
+static uint64_t mix(uint64_t h, const size_t *counts, int n)
 {
-    uint64_t h = (uint64_t)call->count;
+    for (int i = 0; counts != NULL && i < n; i++)
+        h = (h ^ counts[i]) * 0x9e3779b97f4a7c15ull;
+    return h;
+}
+
+static size_t bucket_of(const tdmi_call *call, bool fused, int n)
+{
+    uint64_t h = call->uneven ? mix(mix((uint64_t)call->count, call->in_counts, n), call->out_counts, n) : (uint64_t)call->count;
     h = (h ^ ((uint64_t)call->coll << 56) ^ ((uint64_t)call->dtype << 48) ^ ((uint64_t)call->op << 40) ^
          ((uint64_t)(uint32_t)call->root << 8) ^ (fused ? 1 : 0)) * 0x9e3779b97f4a7c15ull;
     return (size_t)(h >> 56) % TDMI_PLAN_BUCKETS;
 }
 
-static bool same(const tdmi_plan *plan, const tdmi_call *call, bool fused)
+static bool same_counts(const size_t *a, const size_t *b, int n)
 {
-    return plan->call.coll == call->coll && plan->call.dtype == call->dtype && plan->call.op == call->op &&
-           plan->call.root == call->root && plan->call.count == call->count && plan->fused == fused;
+    return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, (size_t)n * sizeof *a) == 0);
+}
+
+static bool same(const tdmi_plan *plan, const tdmi_call *call, bool fused, int n)
+{
+    const tdmi_call *own = &plan->call;
+    return own->coll == call->coll && own->dtype == call->dtype && own->op == call->op && own->root == call->root &&
+           own->count == call->count && plan->fused == fused && own->uneven == call->uneven &&
+           (!call->uneven ||
+            (same_counts(own->in_counts, call->in_counts, n) && same_counts(own->out_counts, call->out_counts, n)));
+}
+
+/* The plan outlives the caller's arrays. */
+static tdm_status own_call(tdmi_plan *plan, const tdmi_call *call, int n)
+{
+    plan->call = *call;
+    if (!call->uneven)
+        return TDM_OK;
+    plan->counts = tdmi_calloc(2 * (size_t)n, sizeof *plan->counts, "coll plan");
+    if (plan->counts == NULL)
+        return TDM_ERR_NO_MEMORY;
+    if (call->in_counts != NULL)
+        plan->call.in_counts = memcpy(plan->counts, call->in_counts, (size_t)n * sizeof *plan->counts);
+    if (call->out_counts != NULL)
+        plan->call.out_counts = memcpy(plan->counts + n, call->out_counts, (size_t)n * sizeof *plan->counts);
+    if (!tdmi_call_is_pairwise(call))
+        tdmi_call_note_parts(&plan->call, n);
+    return TDM_OK;
 }
 
 static void free_plan(tdmi_plan *plan)
 {
     tdmi_steps_free(&plan->way.steps);
     tdmi_steps_free(&plan->otherwise.steps);
+    tdmi_free(plan->counts);
     tdmi_free(plan->way.link_peers);
     tdmi_free(plan->otherwise.link_peers);
     tdmi_free(plan);
@@ -103,13 +139,13 @@ static void fused_steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
     tdmi_steps_meet(s);
 }
 
-static tdm_status make_way(const tdmi_call *call, int rank, int n, unsigned reach, tdmi_way *out)
+static tdm_status make_way(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, tdmi_way *out)
 {
-    tdm_status status = tdmi_select(call, n, reach, &out->algorithm, NULL);
+    tdm_status status = tdmi_select(call, topology, reach, &out->algorithm, NULL);
     if (status != TDM_OK)
         return status;
-    out->algorithm->steps(&out->steps, call, rank, n);
-    return out->steps.status != TDM_OK ? out->steps.status : note_needs(out, rank, n);
+    out->algorithm->steps(&out->steps, call, topology);
+    return out->steps.status != TDM_OK ? out->steps.status : note_needs(out, topology->rank, topology->n);
 }
 
 /* What a fused call does where buffers cannot be shared: equal parts of a padded buffer. */
@@ -120,11 +156,12 @@ static tdmi_call padded_call(const tdmi_call *call, int n)
     return padded;
 }
 
-static tdm_status make(tdmi_plan *plan, int rank, int n, unsigned reach, bool can_share)
+static tdm_status make(tdmi_plan *plan, const tdmi_topology *topology, unsigned reach, bool can_share)
 {
+    const int rank = topology->rank, n = topology->n;
     const tdmi_call *call = &plan->call;
-    /* Without buffers there is nothing to reach. */
-    const bool no_buffers = call->coll == TDMI_COLL_BARRIER || call->count == 0;
+    /* Without buffers there is nothing to reach. All ranks must see that alike, so uneven calls count as having some. */
+    const bool no_buffers = call->coll == TDMI_COLL_BARRIER || (!call->uneven && call->count == 0);
     const unsigned shared = can_share ? TDMI_NEEDS_SHARED : 0;
     if (plan->fused && can_share) {
         fused_steps(&plan->way.steps, call, rank, n);
@@ -134,26 +171,27 @@ static tdm_status make(tdmi_plan *plan, int rank, int n, unsigned reach, bool ca
         plan->agrees = n > 1 && !no_buffers;
     } else {
         const tdmi_call padded = padded_call(call, n);
-        tdm_status status = make_way(plan->fused ? &padded : call, rank, n, reach | shared, &plan->way);
+        tdm_status status = make_way(plan->fused ? &padded : call, topology, reach | shared, &plan->way);
         if (status != TDM_OK)
             return status;
         plan->agrees = n > 1 && !no_buffers && (plan->way.algorithm->needs & TDMI_NEEDS_SHARED) != 0;
     }
     if (plan->agrees) {
         const tdmi_call padded = padded_call(call, n);
-        tdm_status status = make_way(plan->fused ? &padded : call, rank, n, reach, &plan->otherwise);
+        tdm_status status = make_way(plan->fused ? &padded : call, topology, reach, &plan->otherwise);
         if (status != TDM_OK && status != TDM_ERR_UNSUPPORTED && status != TDM_ERR_INTERNAL)
             return status;
     }
     return TDM_OK;
 }
 
-tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, int rank, int n, unsigned reach, bool can_share,
-                          tdmi_plan **out)
+tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, const tdmi_topology *topology, unsigned reach,
+                          bool can_share, tdmi_plan **out)
 {
-    const size_t b = bucket_of(call, fused);
+    const int n = topology->n;
+    const size_t b = bucket_of(call, fused, n);
     for (tdmi_plan *plan = plans->bucket[b]; plan != NULL; plan = plan->next)
-        if (same(plan, call, fused)) {
+        if (same(plan, call, fused, n)) {
             *out = plan;
             return TDM_OK;
         }
@@ -162,9 +200,10 @@ tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, 
     tdmi_plan *plan = tdmi_calloc(1, sizeof *plan, "coll plan");
     if (plan == NULL)
         return TDM_ERR_NO_MEMORY;
-    plan->call = *call;
     plan->fused = fused;
-    tdm_status status = make(plan, rank, n, reach, can_share);
+    tdm_status status = own_call(plan, call, n);
+    if (status == TDM_OK)
+        status = make(plan, topology, reach, can_share);
     if (status != TDM_OK) {
         free_plan(plan);
         return status;

@@ -19,7 +19,8 @@ typedef struct tdmi_way {
 
 typedef struct tdmi_plan {
     struct tdmi_plan *next; /* in its bucket */
-    tdmi_call call;
+    tdmi_call call;    /* its counts, if any, are the plan's own */
+    size_t *counts;
     bool fused;
     int users;         /* calls under way */
     /* The way to go, or where `agrees`: the way if every rank's buffers turn out to be reachable. It then begins with PUBLISH
@@ -35,10 +36,10 @@ typedef struct tdmi_plans {
     size_t count;
 } tdmi_plans;
 
-/* The plan of this call for `rank` of n. reach: what all ranks have in common whatever the buffers; can_share: they may also
+/* The plan of this call. reach: what all ranks have in common whatever the buffers; can_share: they may also
  * reach each other's buffers. fused: reduce-scatter into tdmi_slice slices with an epilogue; call.count is then the whole. */
-tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, int rank, int n, unsigned reach, bool can_share,
-                          tdmi_plan **out);
+tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, const tdmi_topology *topology, unsigned reach,
+                          bool can_share, tdmi_plan **out);
 void tdmi_plans_free(tdmi_plans *plans);
 
 #endif

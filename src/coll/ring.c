@@ -82,8 +82,9 @@ static void broadcast(tdmi_steps *s, const tdmi_call *call, int rank, int n)
                             before, k < segments && before >= 0 ? tdmi_chunk(TDMI_BUFFER_OUT, call->count, segments, k) : nothing);
 }
 
-static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     if (n == 1) {
         tdmi_steps_alone(s, call);
         return;
@@ -100,14 +101,15 @@ static void steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
     }
 }
 
-static bool supports(tdmi_coll coll)
+static bool supports(tdmi_coll coll, bool uneven)
 {
-    return coll == TDMI_COLL_ALLREDUCE || coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALL_GATHER ||
-           coll == TDMI_COLL_BROADCAST;
+    return !uneven && (coll == TDMI_COLL_ALLREDUCE || coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALL_GATHER ||
+                       coll == TDMI_COLL_BROADCAST);
 }
 
-static tdmi_traffic cost(const tdmi_call *call, int rank, int n)
+static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
+    const int rank = topology->rank, n = topology->n;
     const size_t count = call->count, hops = (size_t)n - 1;
     const int right = modulo(rank + 1, n);
     tdmi_traffic none = {0, 0};

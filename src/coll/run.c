@@ -16,27 +16,25 @@
 static size_t in_count(const tdmi_run *run)
 {
     const tdmi_call *call = &run->request.call;
-    bool parts = call->coll == TDMI_COLL_REDUCE_SCATTER && run->request.epilogue == NULL;
-    return call->coll == TDMI_COLL_BARRIER ? 0 : call->count * (parts ? (size_t)run->team->n : 1);
+    return run->request.epilogue != NULL ? call->count : tdmi_call_in_count(call, run->team->rank, run->team->n);
 }
 
 static size_t out_count(const tdmi_run *run)
 {
     const tdmi_call *call = &run->request.call;
-    if (call->coll == TDMI_COLL_BARRIER || run->request.epilogue != NULL)
-        return 0;
-    return call->count * (call->coll == TDMI_COLL_ALL_GATHER ? (size_t)run->team->n : 1);
+    return run->request.epilogue != NULL ? 0 : tdmi_call_out_count(call, run->team->rank, run->team->n);
 }
 
 static tdm_status make_peer_arrays(tdmi_run *run, int n)
 {
     if (n <= run->peers_capacity)
         return TDM_OK;
-    char **arrays = tdmi_realloc(run->peer_in, (size_t)n * 2 * sizeof *arrays, "coll run");
+    char **arrays = tdmi_realloc(run->peer_in, (size_t)n * 3 * sizeof *arrays, "coll run");
     if (arrays == NULL)
         return TDM_ERR_NO_MEMORY;
     run->peer_in = arrays;
     run->peer_out = arrays + n;
+    run->peer_rows = arrays + 2 * n;
     run->peers_capacity = n;
     return TDM_OK;
 }
@@ -87,6 +85,18 @@ static tdm_status make_stages(tdmi_team *team)
     return TDM_OK;
 }
 
+static tdm_status make_rows(tdmi_team *team)
+{
+    void *rows;
+    if (team->rows != NULL || team->board == NULL)
+        return TDM_OK;
+    tdm_status status = tdmi_arena_take(tdmi_node_arena(team->node, team->world_rank[team->rank]),
+                                        TDMI_SLOTS * (size_t)team->n * sizeof *team->rows, &rows);
+    if (status == TDM_OK)
+        team->rows = rows;
+    return status;
+}
+
 /* The padded copy of a fused call lies in front, the own slice behind. */
 static size_t padded_bytes(const tdmi_run *run)
 {
@@ -116,12 +126,13 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
 {
     const bool fused = request->epilogue != NULL;
     tdmi_plan *plan;
-    tdm_status status = tdmi_plans_get(&team->plans, &request->call, fused, team->rank, team->n, tdmi_team_reach(team),
+    tdm_status status = tdmi_plans_get(&team->plans, &request->call, fused, &team->topology, tdmi_team_reach(team),
                                        team->is_local, &plan);
     if (status != TDM_OK)
         return status;
     run->team = team;
     run->request = *request;
+    run->request.call = plan->call; /* whose arrays live on */
     run->number = number;
     run->plan = plan;
     run->way = plan->agrees ? NULL : &plan->way;
@@ -140,6 +151,8 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
         status = make_scratch(run, &plan->otherwise);
     if (status == TDM_OK && (plan->way.uses_stage || plan->otherwise.uses_stage))
         status = make_stages(team);
+    if (status == TDM_OK && tdmi_call_is_pairwise(&plan->call))
+        status = make_rows(team);
     if (status == TDM_OK && fused && (plan->agrees || plan->way.algorithm != NULL))
         status = grow(&run->padded, &run->padded_nbytes, padded_bytes(run), "fused reduce-scatter");
     if (status != TDM_OK)
@@ -166,6 +179,20 @@ void tdmi_run_free(tdmi_run *run)
 
 /* ---- states ---- */
 
+/* Where others find their parts of IN. */
+static void write_rows(const tdmi_run *run, tdmi_slot *slot)
+{
+    const tdmi_team *team = run->team;
+    const tdmi_call *call = &run->plan->call;
+    tdmi_row *rows = team->rows + run->number % TDMI_SLOTS * (size_t)team->n;
+    uint64_t first = 0;
+    for (int r = 0; r < team->n; r++) {
+        rows[r] = (tdmi_row){.first = first, .count = tdmi_call_gives(call, team->rank, r)};
+        first += rows[r].count;
+    }
+    slot->rows = tdmi_node_locate(team->node, rows, (size_t)team->n * sizeof *rows);
+}
+
 /* Writes the slot; false while a rank still needs the old call in it. */
 static bool arrive(tdmi_run *run)
 {
@@ -176,9 +203,11 @@ static bool arrive(tdmi_run *run)
             return false;
         tdmi_board *board = team->board[team->rank];
         tdmi_slot *slot = tdmi_own_slot(run);
-        tdmi_signature_write(&plan->call, plan->fused, plan->way.algorithm, slot->signature);
+        tdmi_signature_write(&plan->call, plan->fused, plan->way.algorithm, team->rank, -1, slot->signature);
         slot->done = atomic_load_explicit(&board->done, memory_order_relaxed);
-        slot->in = slot->out = slot->stage = (tdmi_place){.owner = TDMI_NOWHERE};
+        slot->in = slot->out = slot->stage = slot->rows = (tdmi_place){.owner = TDMI_NOTHING};
+        if (tdmi_call_is_pairwise(&plan->call))
+            write_rows(run, slot);
         const size_t size = tdm_dtype_size(plan->call.dtype);
         if (in_count(run) > 0)
             slot->in = tdmi_node_locate(team->node, run->request.in, in_count(run) * size);
@@ -204,8 +233,10 @@ static tdm_status agree(tdmi_run *run)
     bool reach = true;
     for (int r = 0; r < team->n; r++) {
         const tdmi_slot *slot = tdmi_slot_of(run, r);
-        reach = reach && (in_count(run) == 0 || slot->in.owner != TDMI_NOWHERE) &&
-                (out_count(run) == 0 || slot->out.owner != TDMI_NOWHERE);
+        reach = reach && slot->in.owner != TDMI_NOWHERE && slot->out.owner != TDMI_NOWHERE;
+        if (run->plan->call.coll == TDMI_COLL_ALLTOALL && slot->in.owner == slot->out.owner &&
+            slot->in.region == slot->out.region && slot->in.offset == slot->out.offset && slot->in.owner != TDMI_NOTHING)
+            reach = false; /* in place it would overwrite parts that others have not read */
     }
     if (reach) {
         run->way = &run->plan->way;
@@ -215,7 +246,7 @@ static tdm_status agree(tdmi_run *run)
     }
     if (run->plan->otherwise.algorithm == NULL) { /* forced to one that cannot: the choice says it best */
         const tdmi_algorithm *none;
-        return tdmi_select(&run->plan->call, team->n, tdmi_team_reach(team), &none, NULL);
+        return tdmi_select(&run->plan->call, &team->topology, tdmi_team_reach(team), &none, NULL);
     }
     run->way = &run->plan->otherwise;
     run->state = TDMI_RUN_STAGING;

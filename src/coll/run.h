@@ -46,6 +46,7 @@ typedef struct tdmi_run {
     char *padded;          /* fused where memory cannot be shared: padded input and own slice; kept */
     size_t padded_nbytes;
     char **peer_in, **peer_out; /* [n], kept */
+    char **peer_rows;      /* [n] of tdmi_row [n], where the call is pairwise */
     int peers_capacity;
 } tdmi_run;
 

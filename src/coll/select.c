@@ -9,6 +9,7 @@
 
 #include <tandem/collective.h>
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -43,29 +44,22 @@ static const entry defaults[] = {
 
 enum { TEXT_MAX = 256 };
 
-/* Size of the call in bytes: the larger of its buffers. */
-static size_t call_bytes(const tdmi_call *call, int n)
-{
-    bool parts = call->coll == TDMI_COLL_REDUCE_SCATTER || call->coll == TDMI_COLL_ALL_GATHER;
-    return call->count * tdm_dtype_size(call->dtype) * (parts ? (size_t)n : 1);
-}
-
 /* Whether another order of additions can give other bits. */
 static bool depends_on_order(const tdmi_call *call, int n)
 {
-    bool reduces = call->coll == TDMI_COLL_ALLREDUCE || call->coll == TDMI_COLL_REDUCE_SCATTER;
+    bool reduces = tdmi_coll_reduces(call->coll);
     bool inexact = call->dtype == TDM_F32 || call->dtype == TDM_F64 || call->dtype == TDM_F16 || call->dtype == TDM_BF16;
     return reduces && inexact && n > 2 && call->op != TDM_MIN && call->op != TDM_MAX;
 }
 
 /* "direct, ring": the algorithms of this operation, or all where coll is COUNT. */
-static const char *names_of(tdmi_coll coll, char text[TEXT_MAX])
+static const char *names_of(tdmi_coll coll, bool uneven, char text[TEXT_MAX])
 {
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < tdmi_algorithm_count; i++) {
         const char *name = tdmi_algorithms[i]->name;
-        if ((coll != TDMI_COLL_COUNT && !tdmi_algorithms[i]->supports(coll)) || used + strlen(name) + 3 > TEXT_MAX)
+        if ((coll != TDMI_COLL_COUNT && !tdmi_algorithms[i]->supports(coll, uneven)) || used + strlen(name) + 3 > TEXT_MAX)
             continue;
         if (used > 0) {
             memcpy(text + used, ", ", 3);
@@ -74,6 +68,14 @@ static const char *names_of(tdmi_coll coll, char text[TEXT_MAX])
         memcpy(text + used, name, strlen(name) + 1);
         used += strlen(name);
     }
+    return text;
+}
+
+static const char *names_of_colls(char text[TEXT_MAX])
+{
+    int used = 0;
+    for (int coll = 0; coll < TDMI_COLL_COUNT; coll++)
+        used += snprintf(text + used, (size_t)(TEXT_MAX - used), "%s%s", coll > 0 ? ", " : "", tdmi_coll_name((tdmi_coll)coll));
     return text;
 }
 
@@ -87,7 +89,7 @@ static const tdmi_algorithm *find(const char *name)
 
 static bool fits(const entry *e, const tdmi_call *call, size_t nbytes)
 {
-    return (e->coll == TDMI_COLL_COUNT || e->coll == call->coll) && e->algorithm->supports(call->coll) && nbytes >= e->min &&
+    return (e->coll == TDMI_COLL_COUNT || e->coll == call->coll) && e->algorithm->supports(call->coll, call->uneven) && nbytes >= e->min &&
            nbytes < e->max;
 }
 
@@ -118,18 +120,18 @@ static tdm_status parse_entry(char *text, entry *out)
             if (strcmp(text, tdmi_coll_name((tdmi_coll)coll)) == 0)
                 e.coll = (tdmi_coll)coll;
         if (e.coll == TDMI_COLL_COUNT)
-            return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: \"%s\" in \"%s\" is no operation; there are allreduce, "
-                             "reduce_scatter, all_gather, broadcast, barrier", text, whole);
+            return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: \"%s\" in \"%s\" is no operation; there are %s", text, whole,
+                             names_of_colls(all));
     } else {
         name = text;
     }
     e.algorithm = find(name);
     if (e.algorithm == NULL)
         return tdmi_fail(TDM_ERR_INVALID, "TANDEM_ALGO: \"%s\" is no algorithm; there are %s", name,
-                         names_of(TDMI_COLL_COUNT, all));
-    if (e.coll != TDMI_COLL_COUNT && !e.algorithm->supports(e.coll))
+                         names_of(TDMI_COLL_COUNT, false, all));
+    if (e.coll != TDMI_COLL_COUNT && !e.algorithm->supports(e.coll, false))
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "TANDEM_ALGO: %s has no %s; %s has %s", e.algorithm->name,
-                         tdmi_coll_name(e.coll), tdmi_coll_name(e.coll), names_of(e.coll, all));
+                         tdmi_coll_name(e.coll), tdmi_coll_name(e.coll), names_of(e.coll, false, all));
     *out = e;
     return TDM_OK;
 }
@@ -142,7 +144,7 @@ static tdm_status forced(const tdmi_call *call, int n, const tdmi_algorithm **ou
     *out = NULL;
     if (strcmp(text, "auto") == 0)
         return TDM_OK;
-    const size_t nbytes = call_bytes(call, n);
+    const size_t nbytes = tdmi_call_bytes(call, n);
     while (*text != '\0') {
         char one[TEXT_MAX];
         size_t length = strcspn(text, ",");
@@ -171,8 +173,10 @@ static const char *missing(unsigned needs)
     return "links between the ranks";
 }
 
-tdm_status tdmi_select(const tdmi_call *call, int n, unsigned reach, const tdmi_algorithm **out, const char **why)
+tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out,
+                       const char **why)
 {
+    const int n = topology->n;
     const char *order = tdmi_config_text(TDMI_CONFIG_SUM_ORDER), *reason = "forced by TANDEM_ALGO";
     const tdmi_algorithm *choice;
     char names[TEXT_MAX];
@@ -184,12 +188,12 @@ tdm_status tdmi_select(const tdmi_call *call, int n, unsigned reach, const tdmi_
     if (choice != NULL && n > 1 && (choice->needs & ~reach) != 0)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s needs %s; %s has %s", tdmi_coll_name(call->coll),
                          n, choice->name, missing(choice->needs & ~reach), tdmi_coll_name(call->coll),
-                         names_of(call->coll, names));
+                         names_of(call->coll, call->uneven, names));
     if (choice != NULL && choice->reorders && depends_on_order(call, n) && strcmp(order, "fast") != 0)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s adds in another order than the canonical tree, "
                          "so the %s of %s has other bits; allow that with TANDEM_SUM_ORDER=fast (--sum-order fast)",
                          tdmi_coll_name(call->coll), n, choice->name, tdm_op_name(call->op), tdm_dtype_name(call->dtype));
-    const size_t nbytes = call_bytes(call, n);
+    const size_t nbytes = tdmi_call_bytes(call, n);
     for (size_t i = 0; choice == NULL && i < sizeof defaults / sizeof *defaults; i++)
         if (fits(&defaults[i], call, nbytes) && (n == 1 || (defaults[i].algorithm->needs & ~reach) == 0)) {
             choice = defaults[i].algorithm;

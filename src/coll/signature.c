@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define FUSED 0x80u
+#define UNEVEN 0x40u
 #define NO_ALGORITHM 0xffu
 
 static uint8_t number_of(const tdmi_algorithm *algorithm)
@@ -15,21 +16,52 @@ static uint8_t number_of(const tdmi_algorithm *algorithm)
     return NO_ALGORITHM;
 }
 
-void tdmi_signature_write(const tdmi_call *call, bool fused, const tdmi_algorithm *algorithm, uint8_t out[TDMI_SIGNATURE_BYTES])
+static void put_u64(uint64_t value, uint8_t *out)
 {
-    out[0] = (uint8_t)((unsigned)call->coll | (fused ? FUSED : 0));
+    for (int i = 0; i < 8; i++)
+        out[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get_u64(const uint8_t *in)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < 8; i++)
+        value |= (uint64_t)in[i] << (8 * i);
+    return value;
+}
+
+static bool is_pairwise(const uint8_t signature[TDMI_SIGNATURE_BYTES])
+{
+    const tdmi_call call = {.coll = (tdmi_coll)(signature[0] & ~(FUSED | UNEVEN)), .uneven = (signature[0] & UNEVEN) != 0};
+    return tdmi_call_is_pairwise(&call);
+}
+
+void tdmi_signature_write(const tdmi_call *call, bool fused, const tdmi_algorithm *algorithm, int rank, int peer,
+                          uint8_t out[TDMI_SIGNATURE_BYTES])
+{
+    uint64_t count = call->count, extra = 0;
+    if (tdmi_call_is_pairwise(call)) {
+        count = peer >= 0 ? tdmi_call_gives(call, rank, peer) : 0;
+        extra = peer >= 0 ? tdmi_call_expects(call, rank, peer) : 0;
+    } else if (call->uneven) {
+        count = call->parts_total;
+        extra = call->parts_hash;
+    }
+    out[0] = (uint8_t)((unsigned)call->coll | (fused ? FUSED : 0) | (call->uneven ? UNEVEN : 0));
     out[1] = (uint8_t)call->dtype;
-    out[2] = (uint8_t)call->op;
+    out[2] = tdmi_op_wire_code(call->op);
     out[3] = number_of(algorithm);
     for (int i = 0; i < 4; i++)
         out[4 + i] = (uint8_t)((uint32_t)call->root >> (8 * i));
-    for (int i = 0; i < 8; i++)
-        out[8 + i] = (uint8_t)((uint64_t)call->count >> (8 * i));
+    put_u64(count, out + 8);
+    put_u64(extra, out + 16);
 }
 
 bool tdmi_signature_equal(const uint8_t a[TDMI_SIGNATURE_BYTES], const uint8_t b[TDMI_SIGNATURE_BYTES])
 {
-    return memcmp(a, b, TDMI_SIGNATURE_BYTES) == 0;
+    if (!is_pairwise(a))
+        return memcmp(a, b, TDMI_SIGNATURE_BYTES) == 0;
+    return memcmp(a, b, 8) == 0 && memcmp(a + 8, b + 16, 8) == 0 && memcmp(a + 16, b + 8, 8) == 0;
 }
 
 static const char *algorithm_name(uint8_t number)
@@ -39,25 +71,31 @@ static const char *algorithm_name(uint8_t number)
 
 void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *text, size_t nbytes)
 {
-    const tdmi_coll coll = (tdmi_coll)(signature[0] & ~FUSED);
-    const bool reduces = coll == TDMI_COLL_ALLREDUCE || coll == TDMI_COLL_REDUCE_SCATTER;
+    const tdmi_coll coll = (tdmi_coll)(signature[0] & ~(FUSED | UNEVEN));
+    const bool uneven = (signature[0] & UNEVEN) != 0;
     uint32_t root = 0;
-    uint64_t count = 0;
     for (int i = 0; i < 4; i++)
         root |= (uint32_t)signature[4 + i] << (8 * i);
-    for (int i = 0; i < 8; i++)
-        count |= (uint64_t)signature[8 + i] << (8 * i);
-    int used = snprintf(text, nbytes, "%s%s", tdmi_coll_name(coll), signature[0] & FUSED ? " with an epilogue" : "");
-    if (coll == TDMI_COLL_BARRIER || used < 0 || (size_t)used >= nbytes)
-        return;
-    const size_t at = (size_t)used;
-    const char *dtype = tdm_dtype_name((tdm_dtype)signature[1]);
-    if (reduces)
-        snprintf(text + at, nbytes - at, " of %llu %s (%s)", (unsigned long long)count, dtype, tdm_op_name((tdm_op)signature[2]));
-    else if (coll == TDMI_COLL_BROADCAST)
-        snprintf(text + at, nbytes - at, " of %llu %s from rank %d", (unsigned long long)count, dtype, (int)root);
+    char count[24] = "", op[32] = "", place[32] = "";
+    if (!is_pairwise(signature))
+        snprintf(count, sizeof count, "%llu ", (unsigned long long)get_u64(signature + 8));
+    if (tdmi_coll_reduces(coll))
+        snprintf(op, sizeof op, " (%s)", tdmi_op_wire_name(signature[2]));
+    if ((int32_t)root >= 0)
+        snprintf(place, sizeof place, " %s rank %d", coll == TDMI_COLL_REDUCE || coll == TDMI_COLL_GATHER ? "to" : "from", (int)root);
+    if (coll == TDMI_COLL_BARRIER)
+        snprintf(text, nbytes, "barrier");
     else
-        snprintf(text + at, nbytes - at, " of %llu %s", (unsigned long long)count, dtype);
+        snprintf(text, nbytes, "%s%s%s of %s%s%s%s", tdmi_coll_name(coll), uneven ? "v" : "", signature[0] & FUSED ? " with an epilogue" : "",
+                 count, tdm_dtype_name((tdm_dtype)signature[1]), op, place);
+}
+
+tdm_status tdmi_part_mismatch(const char *group, uint64_t number, const tdmi_call *call, int from, uint64_t given, int to,
+                              uint64_t expected)
+{
+    return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %sv: rank %d gives %llu %s to rank %d, which expects %llu of them",
+                     (unsigned long long)number, group, tdmi_coll_name(call->coll), from, (unsigned long long)given,
+                     tdm_dtype_name(call->dtype), to, (unsigned long long)expected);
 }
 
 tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, int rank_a, const uint8_t a[TDMI_SIGNATURE_BYTES],
@@ -75,6 +113,15 @@ tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, int rank_
     if (strcmp(text_a, text_b) != 0)
         return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s: rank %d makes %s, but rank %d makes %s; all ranks must make "
                          "the same calls in the same order", (unsigned long long)number, group, rank_a, text_a, rank_b, text_b);
+    if (is_pairwise(a) && memcmp(a, b, 8) == 0) {
+        const tdmi_call call = {.coll = (tdmi_coll)(a[0] & ~(FUSED | UNEVEN)), .dtype = (tdm_dtype)a[1]};
+        const bool forth = memcmp(a + 8, b + 16, 8) != 0;
+        return tdmi_part_mismatch(group, number, &call, forth ? rank_a : rank_b, get_u64(forth ? a + 8 : b + 8),
+                                  forth ? rank_b : rank_a, get_u64(forth ? b + 16 : a + 16));
+    }
+    if (memcmp(a + 16, b + 16, 8) != 0)
+        return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s: rank %d and rank %d give the same sum of counts, but not the "
+                         "same counts of single ranks", (unsigned long long)number, group, text_a, rank_a, rank_b);
     return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s: rank %d takes algorithm %s, but rank %d takes %s; set "
                      "TANDEM_ALGO and TANDEM_SUM_ORDER to the same values on all ranks", (unsigned long long)number, group,
                      text_a, rank_a, algorithm_name(a[3]), rank_b, algorithm_name(b[3]));

@@ -4,15 +4,23 @@
 
 #include "coll/steps.h"
 
-/* coll (bit 7: fused) at 0, dtype at 1, op at 2, algorithm at 3, root at 4, count at 8; little endian */
-#define TDMI_SIGNATURE_BYTES 16
+/* coll (bit 7: fused, bit 6: uneven) at 0, dtype at 1, op at 2, algorithm at 3, root at 4, count at 8, extra at 16; little
+ * endian. Where all ranks know all parts, count is their sum and extra a hash of them (0 where they are even). Where only
+ * pairs know (tdmi_call_is_pairwise), count is what the writer gives to the reader and extra what it expects from it. */
+#define TDMI_SIGNATURE_BYTES 24
 
-/* algorithm: NULL where the choice depends on what the ranks find out together. */
-void tdmi_signature_write(const tdmi_call *call, bool fused, const tdmi_algorithm *algorithm, uint8_t out[TDMI_SIGNATURE_BYTES]);
+/* algorithm: NULL where the choice depends on what the ranks find out together. peer: who reads it; -1: all ranks, which
+ * then compare the parts of a pairwise call by tdmi_row. */
+void tdmi_signature_write(const tdmi_call *call, bool fused, const tdmi_algorithm *algorithm, int rank, int peer,
+                          uint8_t out[TDMI_SIGNATURE_BYTES]);
+/* Whether calls of two ranks fit. */
 bool tdmi_signature_equal(const uint8_t a[TDMI_SIGNATURE_BYTES], const uint8_t b[TDMI_SIGNATURE_BYTES]);
 /* TDM_ERR_MISMATCH with a text that names both ranks and both calls; any bytes are safe. `number`: which call of the group. */
 tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, int rank_a, const uint8_t a[TDMI_SIGNATURE_BYTES],
                                    int rank_b, const uint8_t b[TDMI_SIGNATURE_BYTES]);
+/* The same for one part of a pairwise call: `from` gives `given` elements, `to` expects `expected`. */
+tdm_status tdmi_part_mismatch(const char *group, uint64_t number, const tdmi_call *call, int from, uint64_t given, int to,
+                              uint64_t expected);
 /* "allreduce of 7 float32 (sum)" */
 void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *text, size_t nbytes);
 

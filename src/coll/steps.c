@@ -3,11 +3,131 @@
 
 #include "core/memory.h"
 
-static const char *const names[TDMI_COLL_COUNT] = {"allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
+static const char *const names[TDMI_COLL_COUNT] = {"allreduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+                                                   "gather",    "scatter",        "alltoall",   "barrier"};
 
 const char *tdmi_coll_name(tdmi_coll coll)
 {
     return (unsigned)coll < TDMI_COLL_COUNT ? names[coll] : "unknown";
+}
+
+bool tdmi_coll_has_parts(tdmi_coll coll)
+{
+    return coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALL_GATHER || coll == TDMI_COLL_GATHER ||
+           coll == TDMI_COLL_SCATTER || coll == TDMI_COLL_ALLTOALL;
+}
+
+bool tdmi_coll_reduces(tdmi_coll coll)
+{
+    return coll == TDMI_COLL_ALLREDUCE || coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_REDUCE;
+}
+
+/* ---- what a call's buffers hold ---- */
+
+static size_t sum_of(const size_t *counts, int n)
+{
+    size_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += counts[i];
+    return sum;
+}
+
+/* Of a buffer of n parts. */
+static size_t all_parts(const tdmi_call *call, const size_t *counts, int n)
+{
+    return call->uneven ? sum_of(counts, n) : call->count * (size_t)n;
+}
+
+size_t tdmi_call_in_count(const tdmi_call *call, int rank, int n)
+{
+    switch (call->coll) {
+    case TDMI_COLL_REDUCE_SCATTER:
+    case TDMI_COLL_ALLTOALL: return all_parts(call, call->in_counts, n);
+    case TDMI_COLL_SCATTER: return rank == call->root ? all_parts(call, call->in_counts, n) : 0;
+    case TDMI_COLL_BARRIER: return 0;
+    default: return call->count;
+    }
+}
+
+size_t tdmi_call_out_count(const tdmi_call *call, int rank, int n)
+{
+    switch (call->coll) {
+    case TDMI_COLL_ALL_GATHER:
+    case TDMI_COLL_ALLTOALL: return all_parts(call, call->out_counts, n);
+    case TDMI_COLL_GATHER: return rank == call->root ? all_parts(call, call->out_counts, n) : 0;
+    case TDMI_COLL_REDUCE: return rank == call->root ? call->count : 0;
+    case TDMI_COLL_BARRIER: return 0;
+    default: return call->count;
+    }
+}
+
+static tdmi_range part_of(const tdmi_call *call, tdmi_buffer buffer, const size_t *counts, int peer)
+{
+    tdmi_range range = {.buffer = buffer, .first = (size_t)peer * call->count, .count = call->count};
+    if (call->uneven) {
+        range.first = sum_of(counts, peer);
+        range.count = counts[peer];
+    }
+    return range;
+}
+
+tdmi_range tdmi_call_in_part(const tdmi_call *call, int peer)
+{
+    const bool parts = call->coll == TDMI_COLL_REDUCE_SCATTER || call->coll == TDMI_COLL_ALLTOALL || call->coll == TDMI_COLL_SCATTER;
+    return parts ? part_of(call, TDMI_BUFFER_IN, call->in_counts, peer) : tdmi_range_of(TDMI_BUFFER_IN, 0, call->count);
+}
+
+tdmi_range tdmi_call_out_part(const tdmi_call *call, int peer)
+{
+    const bool parts = call->coll == TDMI_COLL_ALL_GATHER || call->coll == TDMI_COLL_ALLTOALL || call->coll == TDMI_COLL_GATHER;
+    return parts ? part_of(call, TDMI_BUFFER_OUT, call->out_counts, peer) : tdmi_range_of(TDMI_BUFFER_OUT, 0, call->count);
+}
+
+void tdmi_call_note_parts(tdmi_call *call, int n)
+{
+    const size_t *counts = call->coll == TDMI_COLL_ALL_GATHER ? call->out_counts : call->in_counts;
+    uint64_t hash = 0;
+    call->parts_total = sum_of(counts, n);
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ counts[i]) * 0x9e3779b97f4a7c15ull + (uint64_t)i + 1;
+    call->parts_hash = hash;
+}
+
+bool tdmi_call_is_pairwise(const tdmi_call *call)
+{
+    return call->uneven &&
+           (call->coll == TDMI_COLL_GATHER || call->coll == TDMI_COLL_SCATTER || call->coll == TDMI_COLL_ALLTOALL);
+}
+
+size_t tdmi_call_gives(const tdmi_call *call, int rank, int peer)
+{
+    if (call->coll == TDMI_COLL_GATHER)
+        return peer == call->root ? call->count : 0;
+    if (call->coll == TDMI_COLL_SCATTER && rank != call->root)
+        return 0;
+    return call->uneven ? call->in_counts[peer] : call->count;
+}
+
+size_t tdmi_call_expects(const tdmi_call *call, int rank, int peer)
+{
+    if (call->coll == TDMI_COLL_SCATTER)
+        return peer == call->root ? call->count : 0;
+    if (call->coll == TDMI_COLL_GATHER && rank != call->root)
+        return 0;
+    return call->uneven ? call->out_counts[peer] : call->count;
+}
+
+size_t tdmi_call_bytes(const tdmi_call *call, int n)
+{
+    const size_t size = tdm_dtype_size(call->dtype);
+    switch (call->coll) {
+    case TDMI_COLL_REDUCE_SCATTER: return all_parts(call, call->in_counts, n) * size;
+    case TDMI_COLL_ALL_GATHER: return all_parts(call, call->out_counts, n) * size;
+    case TDMI_COLL_GATHER:
+    case TDMI_COLL_SCATTER:
+    case TDMI_COLL_ALLTOALL: return call->uneven ? TDMI_UNKNOWN_BYTES : call->count * (size_t)n * size;
+    default: return call->count * size;
+    }
 }
 
 void tdmi_steps_add(tdmi_steps *s, tdmi_step step)
@@ -57,8 +177,9 @@ void tdmi_steps_finish(tdmi_steps *s, const tdmi_call *call, tdmi_range src, tdm
 
 void tdmi_steps_alone(tdmi_steps *s, const tdmi_call *call)
 {
-    if (call->coll != TDMI_COLL_BARRIER && call->coll != TDMI_COLL_BROADCAST)
-        tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, call->count), tdmi_range_of(TDMI_BUFFER_OUT, 0, call->count));
+    const size_t count = tdmi_call_in_count(call, 0, 1);
+    if (call->coll != TDMI_COLL_BROADCAST)
+        tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, count), tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
 }
 
 void tdmi_steps_clear(tdmi_steps *s)

@@ -45,6 +45,10 @@ typedef enum {
                               writes where it has just read: lines that its own cache holds already */
 } tdmi_step_kind;
 
+/* As src.first of a COPY_FROM: where the part for this rank starts in IN of `from`, which only that rank knows (uneven
+ * scatter and alltoall) and publishes with its buffers. Never in STAGE. */
+#define TDMI_PART_FOR_ME SIZE_MAX
+
 typedef struct tdmi_step {
     tdmi_step_kind kind;
     int to, from; /* ranks of the group, -1: none (COPY_TO: all) */
@@ -58,20 +62,61 @@ typedef enum {
     TDMI_COLL_REDUCE_SCATTER,
     TDMI_COLL_ALL_GATHER,
     TDMI_COLL_BROADCAST,
+    TDMI_COLL_REDUCE,
+    TDMI_COLL_GATHER,
+    TDMI_COLL_SCATTER,
+    TDMI_COLL_ALLTOALL,
     TDMI_COLL_BARRIER,
     TDMI_COLL_COUNT
 } tdmi_coll;
 
 const char *tdmi_coll_name(tdmi_coll coll); /* "allreduce", ... */
+bool tdmi_coll_reduces(tdmi_coll coll);     /* has an op */
+bool tdmi_coll_has_parts(tdmi_coll coll);   /* one a rank, which may be uneven */
 
-/* One call, as every rank must make it. Equal calls have equal step lists, so a group caches lists by this. */
+/* One call, as a rank makes it. Equal calls have equal step lists, so a group caches lists by this.
+ *
+ * Buffers hold parts, one a rank, in rank order and without gaps. Where `uneven` parts may differ (the v calls):
+ *     all_gather      out_counts on every rank, equal; count = out_counts[rank]
+ *     reduce_scatter  in_counts on every rank, equal; count = in_counts[rank]
+ *     gather          count is this rank's own; out_counts on the root
+ *     scatter         count is this rank's own; in_counts on the root
+ *     alltoall        in_counts (to each rank) and out_counts (from each rank); count = 0
+ * Otherwise all parts have `count` elements and the arrays are NULL. */
 typedef struct tdmi_call {
     tdmi_coll coll;
     tdm_dtype dtype;
     tdm_op op;    /* SUM where the operation has none */
     int root;     /* -1 where there is none */
     size_t count; /* as the public prototype means it */
+    bool uneven;
+    const size_t *in_counts, *out_counts; /* [n] or NULL */
+    uint64_t parts_total, parts_hash;     /* of an uneven all_gather or reduce_scatter, for comparing: tdmi_call_note_parts */
 } tdmi_call;
+
+/* Which rank of how many, and on which node each of them is: nodes are numbered from 0 in the order of their first ranks. */
+typedef struct tdmi_topology {
+    int rank, n;
+    const int *node; /* [n]; NULL: all on one */
+} tdmi_topology;
+
+/* Elements of a rank's IN and OUT; 0 where it has none (OUT of a gather or reduce off the root, IN of a scatter off it). */
+size_t tdmi_call_in_count(const tdmi_call *call, int rank, int n);
+size_t tdmi_call_out_count(const tdmi_call *call, int rank, int n);
+/* The part of this rank's IN for `peer`, of its OUT from `peer`; the whole buffer where it has no parts. */
+tdmi_range tdmi_call_in_part(const tdmi_call *call, int peer);
+tdmi_range tdmi_call_out_part(const tdmi_call *call, int peer);
+/* Fills parts_total and parts_hash. */
+void tdmi_call_note_parts(tdmi_call *call, int n);
+/* Elements that `rank`, whose call this is, gives to `peer` and expects of it, in a gather, scatter or alltoall. */
+size_t tdmi_call_gives(const tdmi_call *call, int rank, int peer);
+size_t tdmi_call_expects(const tdmi_call *call, int rank, int peer);
+/* Whether only pairs of ranks know how much goes between them: an uneven gather, scatter or alltoall. */
+bool tdmi_call_is_pairwise(const tdmi_call *call);
+/* Bytes that the choice of an algorithm goes by: the larger buffer's, equal on all ranks. Where no rank knows them
+ * (uneven gather, scatter, alltoall) TDMI_UNKNOWN_BYTES. */
+#define TDMI_UNKNOWN_BYTES ((size_t)1 << 20)
+size_t tdmi_call_bytes(const tdmi_call *call, int n);
 
 typedef struct tdmi_steps {
     tdmi_step *step;
@@ -103,17 +148,17 @@ typedef struct tdmi_algorithm {
     const char *name;
     unsigned needs;
     bool reorders; /* sums in another order than the canonical tree: n > 2 only under TANDEM_SUM_ORDER=fast */
-    bool (*supports)(tdmi_coll coll);
-    /* Pure: writes the steps of `rank` of `n` for this call. */
-    void (*steps)(tdmi_steps *s, const tdmi_call *call, int rank, int n);
-    /* Expected traffic of `rank` in messages and elements, from the cost line; links only. */
-    tdmi_traffic (*cost)(const tdmi_call *call, int rank, int n);
+    bool (*supports)(tdmi_coll coll, bool uneven);
+    /* Pure: writes the steps of topology->rank for this call. */
+    void (*steps)(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology);
+    /* Expected traffic of topology->rank in messages and elements, from the cost line; links only. */
+    tdmi_traffic (*cost)(const tdmi_call *call, const tdmi_topology *topology);
 } tdmi_algorithm;
 
 /* select.c: all algorithms, and the choice for a call. `reach` says what the ranks of the group have in common. The choice
- * depends only on the call, n, `reach` and the environment, so it is the same on all ranks; `why` (may be NULL) gets a text. */
+ * depends only on the call, n and the nodes, `reach` and the environment, so it is the same on all ranks; `why` (may be NULL) gets a text. */
 extern const tdmi_algorithm *const tdmi_algorithms[];
 extern const size_t tdmi_algorithm_count;
-tdm_status tdmi_select(const tdmi_call *call, int n, unsigned reach, const tdmi_algorithm **out, const char **why);
+tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out, const char **why);
 
 #endif

@@ -25,8 +25,10 @@ typedef struct tdmi_team {
     const int *world_rank;  /* [n], numbers as the node knows them */
     tdmi_node *node;        /* NULL: no shared memory */
     tdmi_board **board;     /* [n]; NULL for ranks on other nodes. The array is NULL without a node */
+    tdmi_topology topology; /* rank, n and the nodes, for step lists */
     bool is_local;          /* all ranks share memory (true for n == 1) */
     tdmi_stage stage[2];    /* what STAGE means, in turn */
+    tdmi_row *rows;         /* [TDMI_SLOTS][n] of own; NULL until a call is pairwise */
     uint64_t peers_done;    /* every rank has finished all calls up to this one, as far as known */
     tdmi_channel **channel; /* [n]; ways to the others, NULL for this rank itself. The array is NULL for n == 1 */
     char *segment;          /* TDMI_SEGMENT_BYTES: where data to be summed arrives; of the one call that uses links */

@@ -55,6 +55,15 @@ static void copy(const tdmi_run *run, const tdmi_step *step, size_t at, size_t c
     }
 }
 
+/* Where the source of a COPY_FROM starts. */
+static size_t first_of(const tdmi_run *run, const tdmi_step *step)
+{
+    if (step->src.first != TDMI_PART_FOR_ME)
+        return step->src.first;
+    const tdmi_row *rows = (const tdmi_row *)(void *)run->peer_rows[step->from];
+    return (size_t)rows[run->team->rank].first;
+}
+
 static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
 {
     const tdmi_team *team = run->team;
@@ -107,9 +116,13 @@ bool tdmi_work_step(tdmi_run *run, const tdmi_step *step)
         else
             reduce_to_all(run, step, step + 1, at, count);
         break;
-    case TDMI_STEP_COPY_FROM:
-        memcpy(own_address(run, step->dst, at), address(run, step->from, step->src.buffer, step->src.first + at), count * size);
+    case TDMI_STEP_COPY_FROM: {
+        const char *src = address(run, step->from, step->src.buffer, first_of(run, step) + at);
+        char *dst = own_address(run, step->dst, at);
+        if (src != dst) /* its own part, in place */
+            memcpy(dst, src, count * size);
         break;
+    }
     default: break; /* COPY_TO went with its REDUCE_FROM; the others are no work */
     }
     run->at += count;

@@ -10,6 +10,7 @@ struct tdmi_old_board {
     uint32_t watchers;
     char *rings;
     char *stage[2];
+    tdmi_row *rows;
 };
 
 /* Gives back what nobody looks at any more; world.lock is held. */
@@ -26,6 +27,8 @@ static void sweep(tdmi_world *world)
         for (int i = 0; i < 2; i++)
             if (old->stage[i] != NULL)
                 (void)tdmi_arena_give(arena, old->stage[i]);
+        if (old->rows != NULL)
+            (void)tdmi_arena_give(arena, old->rows);
         (void)tdmi_arena_give(arena, old->rings);
         (void)tdmi_arena_give(arena, old->board);
         *at = old->next;
@@ -56,7 +59,8 @@ void tdmi_boards_leave(tdm_group *group)
     *old = (struct tdmi_old_board){.board = group->board,
                                    .rings = group->rings,
                                    .watchers = (uint32_t)group->local_size,
-                                   .stage = {group->team.stage[0].own, group->team.stage[1].own}};
+                                   .stage = {group->team.stage[0].own, group->team.stage[1].own},
+                                   .rows = group->team.rows};
     pthread_mutex_lock(&world->lock);
     old->next = world->old_boards;
     world->old_boards = old;

@@ -169,7 +169,7 @@ static void time_out(tdm_group *group, const tdm_work *work)
     uint8_t signature[TDMI_SIGNATURE_BYTES];
     const int count = tdmi_run_missing(&work->run, missing);
     tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
-    tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, signature);
+    tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, group->rank, -1, signature);
     tdmi_signature_text(signature, call, sizeof call);
     const unsigned long long number = work->run.number;
     tdmi_group_fail(group, count > 0 ? tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: rank%s %s did not arrive within %g s",

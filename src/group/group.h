@@ -68,6 +68,7 @@ struct tdm_group {
     int rank, size;
     int *world_rank;        /* [size] */
     bool *is_local;         /* [size]; shares memory with this rank */
+    int *node;              /* [size]; see tdmi_topology */
     int local_rank, local_size;
     char *host_name;        /* [size][TDMI_HOST_NAME_BYTES] */
     int *pid;               /* [size] */

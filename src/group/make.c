@@ -16,11 +16,12 @@ static tdm_status make_arrays(tdm_group *group)
     const size_t n = (size_t)group->size;
     group->world_rank = tdmi_calloc(n, sizeof *group->world_rank, "group");
     group->is_local = tdmi_calloc(n, sizeof *group->is_local, "group");
+    group->node = tdmi_calloc(n, sizeof *group->node, "group");
     group->host_name = tdmi_calloc(n, TDMI_HOST_NAME_BYTES, "group");
     group->pid = tdmi_calloc(n, sizeof *group->pid, "group");
     group->team.arrived = tdmi_calloc(n, sizeof *group->team.arrived, "group");
-    return group->world_rank != NULL && group->is_local != NULL && group->host_name != NULL && group->pid != NULL &&
-                   group->team.arrived != NULL
+    return group->world_rank != NULL && group->is_local != NULL && group->node != NULL &&
+                   group->host_name != NULL && group->pid != NULL && group->team.arrived != NULL
                ? TDM_OK
                : TDM_ERR_NO_MEMORY;
 }
@@ -84,6 +85,18 @@ static tdm_status check_local(const tdm_group *group)
                      "network namespace or TANDEM_NODE_ID); use auto", group->name, ranks, group->rank);
 }
 
+/* Nodes are numbered by their first ranks; a rank that shares no memory is a node of its own. */
+static void number_nodes(tdm_group *group, const tdmi_record *records)
+{
+    int nodes = 0;
+    for (int r = 0; r < group->size; r++) {
+        int first = records[r].host_id[0] == '\0' ? r : 0;
+        while (first < r && strcmp(records[first].host_id, records[r].host_id) != 0)
+            first++;
+        group->node[r] = first < r ? group->node[first] : nodes++;
+    }
+}
+
 static void learn_places(tdm_group *group, const tdmi_record *records)
 {
     const tdmi_record *own = &records[group->rank];
@@ -98,6 +111,7 @@ static void learn_places(tdm_group *group, const tdmi_record *records)
         group->local_rank += r < group->rank;
         group->local_size++;
     }
+    number_nodes(group, records);
 }
 
 /* Maps the memory of local ranks that no earlier group of this world met. */
@@ -201,6 +215,7 @@ tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *pref
     group->team.n = size;
     group->team.world_rank = group->world_rank;
     group->team.node = world->node;
+    group->team.topology = (tdmi_topology){.rank = rank, .n = size, .node = group->local_size == size ? NULL : group->node};
     group->team.is_local = group->local_size == size;
     *out = group;
     return TDM_OK;
@@ -230,6 +245,7 @@ void tdmi_group_unmake(tdm_group *group)
     tdmi_free(group->team.stage[1].block);
     tdmi_free(group->world_rank);
     tdmi_free(group->is_local);
+    tdmi_free(group->node);
     tdmi_free(group->host_name);
     tdmi_free(group->pid);
     tdmi_group_forget_subs(group);

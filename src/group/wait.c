@@ -43,8 +43,7 @@ static int64_t spin_ns(const tdm_work *work)
 {
     if (work->group->world->crowded)
         return 0;
-    const tdmi_call *call = &work->run.request.call;
-    int64_t expected = (int64_t)((double)call->count * (double)tdm_dtype_size(call->dtype) / 2.5);
+    int64_t expected = (int64_t)((double)tdmi_call_bytes(&work->run.request.call, work->group->size) / 2.5);
     expected += SPIN_LEAST_NS;
     return expected < SPIN_MOST_NS ? expected : SPIN_MOST_NS;
 }

@@ -6,7 +6,7 @@
 #include "transport/frame.h"
 #include "transport/link.h"
 
-#define TDMI_CHANNEL_SIGNATURE 16 /* bytes */
+#define TDMI_CHANNEL_SIGNATURE 24 /* bytes */
 #define TDMI_CHANNEL_BUFFER 8192
 
 typedef struct tdmi_channel {

@@ -8,7 +8,7 @@ static const struct {
     uint32_t least, most;
 } sizes[] = {
     [TDMI_FRAME_DATA] = {1, TDMI_FRAME_DATA_MAX},
-    [TDMI_FRAME_SIGNATURE] = {16, 16},
+    [TDMI_FRAME_SIGNATURE] = {24, 24},
     [TDMI_FRAME_ARRIVED] = {0, 0},
     [TDMI_FRAME_FAILURE] = {0, TDMI_FRAME_TEXT_MAX},
     [TDMI_FRAME_GOODBYE] = {0, 0},

@@ -17,8 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t count = 1; count < (size_t)1 << 40; count <<= 13) {
             const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_F32, .op = TDM_SUM, .root = 0, .count = count};
             const tdmi_algorithm *algorithm = NULL;
-            tdm_status st = tdmi_select(&call, 2, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE | TDMI_NEEDS_SHARED, &algorithm, NULL);
-            if (st == TDM_OK ? !algorithm->supports(call.coll) : *tdm_error_text() == '\0')
+            tdm_status st = tdmi_select(&call, &(tdmi_topology){.n = 2}, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE | TDMI_NEEDS_SHARED, &algorithm, NULL);
+            if (st == TDM_OK ? !algorithm->supports(call.coll, false) : *tdm_error_text() == '\0')
                 abort();
         }
     return 0;

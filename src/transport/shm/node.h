@@ -13,11 +13,12 @@
 typedef struct tdmi_node tdmi_node;
 
 typedef struct tdmi_place {
-    uint32_t owner;  /* world rank; TDMI_NOWHERE: memory that peers do not reach */
+    uint32_t owner;  /* world rank; TDMI_NOWHERE: memory that peers do not reach; TDMI_NOTHING: no memory at all */
     uint32_t region; /* 0: its arena, else a region it registered */
     uint64_t offset;
 } tdmi_place;
 #define TDMI_NOWHERE UINT32_MAX
+#define TDMI_NOTHING (UINT32_MAX - 1)
 
 /* What a rank tells the others so that they can join. */
 typedef struct tdmi_node_card {

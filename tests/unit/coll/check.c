@@ -36,24 +36,74 @@ static void fill(tdm_dtype dtype, unsigned char *to, size_t count, uint32_t seed
     }
 }
 
-/* Result of `rank` by definition: inputs[0..n-1] -> out. */
-static void expect(const tdmi_call *call, int rank, int n, unsigned char *const *inputs, unsigned char *out)
+/* One call as each rank makes it, and the arrays of counts in it. */
+typedef struct calls {
+    int n;
+    tdmi_call *of_rank;
+    size_t *counts; /* uneven: [n][n], row i: what rank i gives to each; column i: what it gets */
+    size_t *columns;
+} calls;
+
+static bool has_root(tdmi_coll coll)
 {
-    const size_t size = tdm_dtype_size(call->dtype), part = call->count * size;
+    return coll == TDMI_COLL_BROADCAST || coll == TDMI_COLL_REDUCE || coll == TDMI_COLL_GATHER || coll == TDMI_COLL_SCATTER;
+}
+
+/* Uneven parts lie around `count`, every third of them empty. */
+static size_t uneven_part(size_t count, int i)
+{
+    return i % 3 == 1 ? 0 : count + (size_t)(i * 7 % 5);
+}
+
+static calls make_calls(tdmi_coll coll, tdm_dtype dtype, tdm_op op, int n, size_t count, bool uneven)
+{
+    const size_t ranks = (size_t)n;
+    calls c = {.n = n, .of_rank = calloc(ranks, sizeof *c.of_rank), .counts = calloc(ranks * ranks, sizeof *c.counts),
+               .columns = calloc(ranks * ranks, sizeof *c.columns)};
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++)
+            c.columns[k * n + i] = c.counts[i * n + k] = uneven_part(count, coll == TDMI_COLL_ALLTOALL ? i + 2 * k : k);
+    for (int r = 0; r < n; r++) {
+        tdmi_call *call = &c.of_rank[r];
+        *call = (tdmi_call){.coll = coll, .dtype = dtype, .op = op, .count = count, .root = has_root(coll) ? n / 2 : -1};
+        if (!uneven)
+            continue;
+        call->uneven = true;
+        call->count = coll == TDMI_COLL_ALLTOALL ? 0 : uneven_part(count, r);
+        if (coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALLTOALL || (coll == TDMI_COLL_SCATTER && r == call->root))
+            call->in_counts = &c.counts[r * n];
+        if (coll == TDMI_COLL_ALL_GATHER || (coll == TDMI_COLL_GATHER && r == call->root))
+            call->out_counts = c.counts;
+        if (coll == TDMI_COLL_ALLTOALL)
+            call->out_counts = &c.columns[r * n];
+    }
+    return c;
+}
+
+static void free_calls(calls *c)
+{
+    free(c->of_rank);
+    free(c->counts);
+    free(c->columns);
+}
+
+/* Result of `rank` by definition: inputs[0..n-1] -> out. */
+static void expect(const calls *c, int rank, unsigned char *const *inputs, unsigned char *out)
+{
+    const int n = c->n;
+    const tdmi_call *call = &c->of_rank[rank];
+    const size_t size = tdm_dtype_size(call->dtype);
     const void **from = calloc((size_t)n, sizeof *from);
-    for (int p = 0; p < n; p++)
-        from[p] = inputs[p] + (call->coll == TDMI_COLL_REDUCE_SCATTER ? (size_t)rank * part : 0);
-    switch (call->coll) {
-    case TDMI_COLL_ALLREDUCE:
-    case TDMI_COLL_REDUCE_SCATTER:
-        tdmi_reduce_tree(call->dtype, call->op, from, n, (void *const[]){out}, 1, call->count, false);
-        break;
-    case TDMI_COLL_ALL_GATHER:
+    if (tdmi_coll_reduces(call->coll) && tdmi_call_out_count(call, rank, n) > 0) {
         for (int p = 0; p < n; p++)
-            memcpy(out + (size_t)p * part, inputs[p], part);
-        break;
-    case TDMI_COLL_BROADCAST: memcpy(out, inputs[call->root], part); break;
-    default: break;
+            from[p] = inputs[p] + tdmi_call_in_part(&c->of_rank[p], rank).first * size;
+        tdmi_reduce_tree(call->dtype, call->op, from, n, (void *const[]){out}, 1, tdmi_call_out_count(call, rank, n), false);
+    }
+    for (int p = 0; p < n && !tdmi_coll_reduces(call->coll) && tdmi_call_out_count(call, rank, n) > 0; p++) {
+        if (call->coll == TDMI_COLL_BROADCAST ? p != call->root : call->coll == TDMI_COLL_SCATTER && p != call->root)
+            continue;
+        const tdmi_range src = tdmi_call_in_part(&c->of_rank[p], rank), dst = tdmi_call_out_part(call, p);
+        memcpy(out + dst.first * size, inputs[p] + src.first * size, src.count * size);
     }
     free(from);
 }
@@ -61,15 +111,20 @@ static void expect(const tdmi_call *call, int rank, int n, unsigned char *const 
 /* The buffers of one rank in one call: OUT alone, or sharing memory with IN as the operation allows. */
 static replay_buffers make_buffers(const tdmi_call *call, int rank, int n, bool in_place)
 {
-    const size_t in_bytes = replay_in_bytes(call, n), out_bytes = replay_out_bytes(call, n);
-    const size_t part = (size_t)rank * call->count * tdm_dtype_size(call->dtype);
-    if (call->coll == TDMI_COLL_BROADCAST)
-        in_place = true;
+    const size_t in_bytes = replay_in_bytes(call, rank, n), out_bytes = replay_out_bytes(call, rank, n);
+    const size_t size = tdm_dtype_size(call->dtype);
     if (!in_place)
         return (replay_buffers){.in = malloc(in_bytes + 1), .out = malloc(out_bytes + 1)};
     unsigned char *block = malloc((in_bytes > out_bytes ? in_bytes : out_bytes) + 1);
-    return (replay_buffers){.in = block + (call->coll == TDMI_COLL_ALL_GATHER ? part : 0),
-                            .out = block + (call->coll == TDMI_COLL_REDUCE_SCATTER ? part : 0)};
+    const size_t in_at = out_bytes > in_bytes ? tdmi_call_out_part(call, rank).first * size : 0;
+    const size_t out_at = in_bytes > out_bytes && out_bytes > 0 ? tdmi_call_in_part(call, rank).first * size : 0;
+    return (replay_buffers){.in = block + in_at, .out = block + out_at};
+}
+
+/* Whether a rank's buffers share memory. Not in an alltoall: its algorithms have tests of their own. */
+static bool shares(const tdmi_call *call, bool in_place)
+{
+    return call->coll == TDMI_COLL_BROADCAST || (in_place && call->coll != TDMI_COLL_ALLTOALL);
 }
 
 static void free_buffers(const replay_buffers *b, bool shared)
@@ -81,18 +136,21 @@ static void free_buffers(const replay_buffers *b, bool shared)
         free(in < out ? in : out);
 }
 
-static void check_traffic(const tdmi_algorithm *algorithm, const tdmi_call *call, int n)
+static void check_traffic(const tdmi_algorithm *algorithm, const calls *c, const int *node)
 {
+    const int n = c->n;
     tdmi_steps list = {0};
     for (int rank = 0; rank < n; rank++) {
+        const tdmi_call *call = &c->of_rank[rank];
+        const tdmi_topology topology = {.rank = rank, .n = n, .node = node};
         tdmi_steps_clear(&list);
-        algorithm->steps(&list, call, rank, n);
-        tdmi_traffic counted = tdmi_steps_traffic(&list), cost = algorithm->cost(call, rank, n);
+        algorithm->steps(&list, call, &topology);
+        tdmi_traffic counted = tdmi_steps_traffic(&list), cost = algorithm->cost(call, &topology);
         if (counted.elements_sent != cost.elements_sent)
             fail_msg("%s %s count %zu: rank %d of %d sends %zu elements, its cost says %zu", algorithm->name,
                      tdmi_coll_name(call->coll), call->count, rank, n, counted.elements_sent, cost.elements_sent);
         /* chunks of no elements are not sent */
-        if (call->count >= (size_t)n ? counted.messages != cost.messages : counted.messages > cost.messages)
+        if (call->count >= (size_t)n && !call->uneven ? counted.messages != cost.messages : counted.messages > cost.messages)
             fail_msg("%s %s count %zu: rank %d of %d sends %zu messages, its cost says %zu", algorithm->name,
                      tdmi_coll_name(call->coll), call->count, rank, n, counted.messages, cost.messages);
     }
@@ -102,40 +160,47 @@ static void check_traffic(const tdmi_algorithm *algorithm, const tdmi_call *call
 void check_collective(const tdmi_algorithm *algorithm, tdmi_coll coll, tdm_dtype dtype, tdm_op op, int n, size_t count,
                       check_options options)
 {
-    const tdmi_call call = {.coll = coll, .dtype = dtype, .op = op, .count = count,
-                            .root = coll == TDMI_COLL_BROADCAST ? n / 2 : -1};
-    const size_t in_bytes = replay_in_bytes(&call, n), out_bytes = replay_out_bytes(&call, n);
-    const bool shared = options.in_place || coll == TDMI_COLL_BROADCAST;
+    if (!algorithm->supports(coll, options.uneven))
+        return;
+    calls c = make_calls(coll, dtype, op, n, count, options.uneven);
+    const bool shared = shares(&c.of_rank[0], options.in_place);
+    const char *placed = shared ? " in place" : "", *kind = options.uneven ? "v" : "";
     replay_buffers *buffers = calloc((size_t)(CALLS * n), sizeof *buffers);
-    unsigned char **inputs = calloc((size_t)(CALLS * n), sizeof *inputs), *expected = malloc(out_bytes + 1);
+    unsigned char **inputs = calloc((size_t)(CALLS * n), sizeof *inputs);
     for (int i = 0; i < CALLS * n; i++) {
-        buffers[i] = make_buffers(&call, i % n, n, options.in_place);
+        const tdmi_call *call = &c.of_rank[i % n];
+        const size_t in_bytes = replay_in_bytes(call, i % n, n);
+        buffers[i] = make_buffers(call, i % n, n, shared);
         inputs[i] = malloc(in_bytes + 1);
         fill(dtype, inputs[i], in_bytes / tdm_dtype_size(dtype), (uint32_t)i + 1000 * options.seed, options.exact);
-        memset(buffers[i].out, 0x5a, out_bytes);
+        memset(buffers[i].out, 0x5a, replay_out_bytes(call, i % n, n));
         memcpy(buffers[i].in, inputs[i], in_bytes);
     }
-    const char *failure = replay(algorithm, &call, n, CALLS, buffers, options.seed, options.races);
+    const char *failure = replay(algorithm, c.of_rank, options.node, n, CALLS, buffers, options.seed, options.races);
     if (failure != NULL)
-        fail_msg("%s %s %s %s count %zu n %d%s: %s", algorithm->name, tdmi_coll_name(coll), tdm_dtype_name(dtype),
-                 tdm_op_name(op), count, n, options.in_place ? " in place" : "", failure);
+        fail_msg("%s %s%s %s %s count %zu n %d%s: %s", algorithm->name, tdmi_coll_name(coll), kind, tdm_dtype_name(dtype),
+                 tdm_op_name(op), count, n, placed, failure);
     for (int i = 0; i < CALLS * n; i++) {
-        expect(&call, i % n, n, inputs + i / n * n, expected);
+        const tdmi_call *call = &c.of_rank[i % n];
+        const size_t in_bytes = replay_in_bytes(call, i % n, n), out_bytes = replay_out_bytes(call, i % n, n);
+        unsigned char *expected = malloc(out_bytes + 1);
+        expect(&c, i % n, inputs + i / n * n, expected);
         if (memcmp(buffers[i].out, expected, out_bytes) != 0)
-            fail_msg("%s %s %s %s count %zu n %d%s: wrong result on rank %d", algorithm->name, tdmi_coll_name(coll),
-                     tdm_dtype_name(dtype), tdm_op_name(op), count, n, options.in_place ? " in place" : "", i % n);
+            fail_msg("%s %s%s %s %s count %zu n %d%s: wrong result on rank %d", algorithm->name, tdmi_coll_name(coll), kind,
+                     tdm_dtype_name(dtype), tdm_op_name(op), count, n, placed, i % n);
         if (!shared && memcmp(buffers[i].in, inputs[i], in_bytes) != 0)
-            fail_msg("%s %s count %zu n %d: the input of rank %d was changed", algorithm->name, tdmi_coll_name(coll), count, n,
-                     i % n);
+            fail_msg("%s %s%s count %zu n %d: the input of rank %d was changed", algorithm->name, tdmi_coll_name(coll), kind,
+                     count, n, i % n);
+        free(expected);
     }
     for (int i = 0; i < CALLS * n; i++) {
         free_buffers(&buffers[i], shared);
         free(inputs[i]);
     }
-    check_traffic(algorithm, &call, n);
+    check_traffic(algorithm, &c, options.node);
     free(buffers);
     free(inputs);
-    free(expected);
+    free_calls(&c);
 }
 
 void check_sizes(const tdmi_algorithm *algorithm, tdmi_coll coll, int max_n, bool exact)
@@ -143,9 +208,11 @@ void check_sizes(const tdmi_algorithm *algorithm, tdmi_coll coll, int max_n, boo
     for (int n = 1; n <= max_n; n++) {
         const size_t counts[] = {0, 1, (size_t)n - 1, (size_t)n, 2 * (size_t)n + 1, 61, 16 * (size_t)n};
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-            check_collective(algorithm, coll, TDM_F32, TDM_SUM, n, counts[i],
-                             (check_options){.in_place = (n + (int)i) % 2 == 0, .exact = exact, .seed = (unsigned)i,
-                                             .races = n <= 5});
+            for (int uneven = 0; uneven < 2; uneven++)
+                if (algorithm->supports(coll, uneven != 0))
+                    check_collective(algorithm, coll, TDM_F32, TDM_SUM, n, counts[i],
+                                     (check_options){.in_place = (n + (int)i) % 2 == 0, .exact = exact, .uneven = uneven != 0,
+                                                     .seed = (unsigned)i, .races = n <= 5});
     }
 }
 

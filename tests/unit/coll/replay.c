@@ -32,7 +32,8 @@ typedef struct rank_state {
 } rank_state;
 
 typedef struct machine {
-    const tdmi_call *call;
+    const tdmi_call *call; /* of rank 0: what all have in common */
+    const tdmi_call *of_rank;
     int n, calls;
     const replay_buffers *buffers;
     rank_state *ranks;
@@ -45,16 +46,14 @@ typedef struct machine {
 
 static char failure_text[512];
 
-size_t replay_in_bytes(const tdmi_call *call, int n)
+size_t replay_in_bytes(const tdmi_call *call, int rank, int n)
 {
-    size_t blocks = call->coll == TDMI_COLL_BARRIER ? 0 : call->coll == TDMI_COLL_REDUCE_SCATTER ? (size_t)n : 1;
-    return blocks * call->count * tdm_dtype_size(call->dtype);
+    return tdmi_call_in_count(call, rank, n) * tdm_dtype_size(call->dtype);
 }
 
-size_t replay_out_bytes(const tdmi_call *call, int n)
+size_t replay_out_bytes(const tdmi_call *call, int rank, int n)
 {
-    size_t blocks = call->coll == TDMI_COLL_BARRIER ? 0 : call->coll == TDMI_COLL_ALL_GATHER ? (size_t)n : 1;
-    return blocks * call->count * tdm_dtype_size(call->dtype);
+    return tdmi_call_out_count(call, rank, n) * tdm_dtype_size(call->dtype);
 }
 
 #define FAIL(m, ...)                                                                                                   \
@@ -93,8 +92,8 @@ static unsigned char *locate(machine *m, const rank_state *user, const rank_stat
     unsigned char *base = NULL;
     size_t limit = 0;
     switch (range.buffer) {
-    case TDMI_BUFFER_IN: base = buffers->in, limit = replay_in_bytes(m->call, m->n); break;
-    case TDMI_BUFFER_OUT: base = buffers->out, limit = replay_out_bytes(m->call, m->n); break;
+    case TDMI_BUFFER_IN: base = buffers->in, limit = replay_in_bytes(&m->of_rank[owner->rank], owner->rank, m->n); break;
+    case TDMI_BUFFER_OUT: base = buffers->out, limit = replay_out_bytes(&m->of_rank[owner->rank], owner->rank, m->n); break;
     case TDMI_BUFFER_ACC: base = owner->acc, limit = owner->list.acc_count * size; break;
     case TDMI_BUFFER_STAGE:
         limit = owner->list.stage_count * size;
@@ -134,6 +133,24 @@ static void copy(machine *m, const rank_state *r, const tdmi_step *step)
         tdmi_reduce_widen(m->call->dtype, m->call->op, from, to, step->src.count);
     else
         FAIL(m, "rank %d step %zu narrows without finishing", r->rank, r->step);
+}
+
+static void copy_from(machine *m, rank_state *r, const tdmi_step *step)
+{
+    const rank_state *peer = &m->ranks[step->from];
+    tdmi_range src = step->src;
+    if (src.first == TDMI_PART_FOR_ME) {
+        const tdmi_range theirs = tdmi_call_in_part(&m->of_rank[step->from], r->rank);
+        src.first = theirs.first;
+        if (theirs.count != src.count)
+            FAIL(m, "rank %d step %zu expects %zu elements of rank %d, which has %zu for it", r->rank, r->step, src.count,
+                 step->from, theirs.count);
+    }
+    if (peer == r && locate(m, r, r, src) == locate(m, r, r, step->dst))
+        return;
+    void *from = reach(m, r, peer, src, false), *to = reach(m, r, r, step->dst, true);
+    if (from != NULL && to != NULL)
+        memcpy(to, from, src.count * tdm_dtype_size(m->call->dtype));
 }
 
 static void reduce_from(machine *m, rank_state *r, const tdmi_step *step)
@@ -232,8 +249,8 @@ static bool met(const machine *m, const rank_state *r)
 /* The caller reads and writes its buffers around a call. */
 static void caller(machine *m, const rank_state *r, bool writes)
 {
-    note(m, r, r->buffers->in, replay_in_bytes(m->call, m->n), writes);
-    note(m, r, r->buffers->out, replay_out_bytes(m->call, m->n), writes);
+    note(m, r, r->buffers->in, replay_in_bytes(&m->of_rank[r->rank], r->rank, m->n), writes);
+    note(m, r, r->buffers->out, replay_out_bytes(&m->of_rank[r->rank], r->rank, m->n), writes);
 }
 
 static void begin_call(machine *m, rank_state *r)
@@ -276,12 +293,7 @@ static bool advance(machine *m, rank_state *r)
         r->met = r->published;
         break;
     case TDMI_STEP_REDUCE_FROM: reduce_from(m, r, step); break;
-    case TDMI_STEP_COPY_FROM: {
-        void *from = reach(m, r, &m->ranks[step->from], step->src, false), *to = reach(m, r, r, step->dst, true);
-        if (from != NULL && to != NULL)
-            memcpy(to, from, step->src.count * tdm_dtype_size(m->call->dtype));
-        break;
-    }
+    case TDMI_STEP_COPY_FROM: copy_from(m, r, step); break;
     case TDMI_STEP_ROTATE: r->rotation[r->call % 2]++; break;
     case TDMI_STEP_COPY_TO: FAIL(m, "rank %d step %zu: COPY_TO without REDUCE_FROM", r->rank, r->step);
     }
@@ -338,16 +350,17 @@ static void run(machine *m, unsigned seed)
             FAIL(m, "a message from rank %d to rank %d was never taken", i / m->n, i % m->n);
 }
 
-const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *call, int n, int calls, const replay_buffers *buffers,
-                   unsigned seed, bool races)
+const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, const int *node, int n, int calls,
+                   const replay_buffers *buffers, unsigned seed, bool races)
 {
-    machine m = {.call = call, .n = n, .calls = calls, .buffers = buffers, .races = races};
+    const tdmi_call *call = of_rank;
+    machine m = {.call = call, .of_rank = of_rank, .n = n, .calls = calls, .buffers = buffers, .races = races};
     m.ranks = calloc((size_t)n, sizeof *m.ranks);
     m.links = calloc((size_t)(n * n), sizeof *m.links);
     for (int r = 0; r < n; r++) {
         rank_state *state = &m.ranks[r];
         state->rank = r;
-        algorithm->steps(&state->list, call, r, n);
+        algorithm->steps(&state->list, &of_rank[r], &(tdmi_topology){.rank = r, .n = n, .node = node});
         if (state->list.status != TDM_OK)
             FAIL(&m, "the list of rank %d could not be made", r);
         if (state->list.stage_count * tdm_dtype_size(call->dtype) > TDMI_STAGE_BYTES)

@@ -13,14 +13,15 @@ typedef struct replay_buffers {
     void *in, *out; /* as the caller of the collective gives them */
 } replay_buffers;
 
-/* Runs `calls` equal calls one after the other on n ranks; buffers[c * n + r] are those of rank r in call c. `seed` decides
+/* Runs `calls` equal calls one after the other on n ranks; of_rank[r] is the call as rank r makes it, buffers[c * n + r] are
+ * those of rank r in call c. node: [n], or NULL for one node. `seed` decides
  * which rank goes on when; `races` looks for races, in time that grows with the square of the steps. Returns NULL, or what
  * went wrong (static storage). */
-const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *call, int n, int calls, const replay_buffers *buffers,
-                   unsigned seed, bool races);
+const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, const int *node, int n, int calls,
+                   const replay_buffers *buffers, unsigned seed, bool races);
 
-/* Bytes of IN and OUT that a caller gives. */
-size_t replay_in_bytes(const tdmi_call *call, int n);
-size_t replay_out_bytes(const tdmi_call *call, int n);
+/* Bytes of IN and OUT that a rank gives. */
+size_t replay_in_bytes(const tdmi_call *call, int rank, int n);
+size_t replay_out_bytes(const tdmi_call *call, int rank, int n);
 
 #endif

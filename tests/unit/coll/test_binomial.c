@@ -26,7 +26,7 @@ static void every_rank_but_the_root_is_sent_to_once_within_log_n_rounds(void **s
                 rounds++;
             for (int rank = 0; rank < n; rank++) {
                 tdmi_steps list = {0};
-                tdmi_binomial.steps(&list, &call, rank, n);
+                tdmi_binomial.steps(&list, &call, &(tdmi_topology){.rank = rank, .n = n});
                 tdmi_traffic t = tdmi_steps_traffic(&list);
                 assert_true(t.messages <= rounds);
                 sent += t.messages;

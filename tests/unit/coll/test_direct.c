@@ -27,7 +27,7 @@ static size_t meetings(tdmi_coll coll)
     const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = 0, .count = 1 << 20};
     tdmi_steps list = {0};
     size_t count = 0;
-    tdmi_direct.steps(&list, &call, 1, 4);
+    tdmi_direct.steps(&list, &call, &(tdmi_topology){.rank = 1, .n = 4});
     for (size_t i = 0; i < list.count; i++)
         count += list.step[i].kind == TDMI_STEP_MEET ? 1 : 0;
     tdmi_steps_free(&list);

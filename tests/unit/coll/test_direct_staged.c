@@ -39,7 +39,7 @@ static size_t steps_of(tdmi_step_kind kind, tdmi_coll coll, int n, size_t count)
     const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = 0, .count = count};
     tdmi_steps list = {0};
     size_t found = 0;
-    tdmi_direct_staged.steps(&list, &call, 1, n);
+    tdmi_direct_staged.steps(&list, &call, &(tdmi_topology){.rank = 1, .n = n});
     for (size_t i = 0; i < list.count; i++)
         found += list.step[i].kind == kind ? 1 : 0;
     tdmi_steps_free(&list);
@@ -85,7 +85,7 @@ static void own_values_are_not_staged(void **state)
     const tdmi_call call = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 65536};
     tdmi_steps list = {0};
     size_t staged = 0;
-    tdmi_direct_staged.steps(&list, &call, 1, 4);
+    tdmi_direct_staged.steps(&list, &call, &(tdmi_topology){.rank = 1, .n = 4});
     for (size_t i = 0; i < list.count; i++)
         staged += list.step[i].kind == TDMI_STEP_COPY && list.step[i].dst.buffer == TDMI_BUFFER_STAGE ? list.step[i].src.count : 0;
     tdmi_steps_free(&list);

@@ -24,7 +24,7 @@ static void every_rank_has_heard_of_every_other(void **state)
         uint64_t heard[33], next[33];
         tdmi_steps lists[33] = {{0}};
         for (int rank = 0; rank < n; rank++) {
-            tdmi_dissemination.steps(&lists[rank], &call, rank, n);
+            tdmi_dissemination.steps(&lists[rank], &call, &(tdmi_topology){.rank = rank, .n = n});
             heard[rank] = (uint64_t)1 << rank;
         }
         for (size_t step = 0; step < lists[0].count; step++) {

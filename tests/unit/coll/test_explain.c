@@ -15,7 +15,7 @@ static void a_list_reads_like_what_it_does(void **state)
     const tdmi_call call = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 8};
     tdmi_steps steps = {0};
     char text[2048], cut[20];
-    tdmi_halving_doubling.steps(&steps, &call, 1, 2);
+    tdmi_halving_doubling.steps(&steps, &call, &(tdmi_topology){.rank = 1, .n = 2});
     size_t length = tdmi_explain(&call, "halving_doubling", &steps, 1, 2, text, sizeof text);
     assert_string_equal(text, "allreduce of 8 float32, sum, rank 1 of 2: halving_doubling\n"
                               "     0  copy in[0..8) to out[0..8)\n"
@@ -27,7 +27,7 @@ static void a_list_reads_like_what_it_does(void **state)
     assert_int_equal(strlen(cut), sizeof cut - 1);
     assert_int_equal(tdmi_explain(&call, "halving_doubling", &steps, 1, 2, NULL, 0), length);
     tdmi_steps_clear(&steps);
-    tdmi_direct.steps(&steps, &call, 0, 2);
+    tdmi_direct.steps(&steps, &call, &(tdmi_topology){.rank = 0, .n = 2});
     tdmi_explain(&call, "direct", &steps, 0, 2, text, sizeof text);
     assert_non_null(strstr(text, "     0  publish\n     1  meet all ranks\n     2  reduce in[0..8) of all ranks\n"
                                  "     3    into out[0..8) of all ranks\n"));

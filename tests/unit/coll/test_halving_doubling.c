@@ -33,7 +33,7 @@ static tdmi_traffic traffic_of(tdmi_coll coll, int rank, int n, size_t count)
 {
     const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = count};
     tdmi_steps list = {0};
-    tdmi_halving_doubling.steps(&list, &call, rank, n);
+    tdmi_halving_doubling.steps(&list, &call, &(tdmi_topology){.rank = rank, .n = n});
     tdmi_traffic t = tdmi_steps_traffic(&list);
     tdmi_steps_free(&list);
     return t;

@@ -26,7 +26,7 @@ static const char *chosen(const tdmi_call *call, int n, unsigned reach)
 {
     const tdmi_algorithm *algorithm;
     const char *why;
-    assert_int_equal(tdmi_select(call, n, reach, &algorithm, &why), TDM_OK);
+    assert_int_equal(tdmi_select(call, &(tdmi_topology){.n = n}, reach, &algorithm, &why), TDM_OK);
     assert_true(strlen(why) > 0);
     return algorithm->name;
 }
@@ -35,7 +35,7 @@ static void refused(const char *algo, const tdmi_call *call, int n, unsigned rea
 {
     const tdmi_algorithm *algorithm = NULL;
     setenv("TANDEM_ALGO", algo, 1);
-    assert_int_equal(tdmi_select(call, n, reach, &algorithm, NULL), status);
+    assert_int_equal(tdmi_select(call, &(tdmi_topology){.n = n}, reach, &algorithm, NULL), status);
     assert_null(algorithm);
     if (strstr(tdm_error_text(), text) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", tdm_error_text(), text);
@@ -69,7 +69,7 @@ static void no_default_reorders_a_sum(void **state)
             for (int coll = TDMI_COLL_ALLREDUCE; coll <= TDMI_COLL_REDUCE_SCATTER; coll++) {
                 const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = count};
                 const tdmi_algorithm *algorithm;
-                assert_int_equal(tdmi_select(&call, 5, reaches[i], &algorithm, NULL), TDM_OK);
+                assert_int_equal(tdmi_select(&call, &(tdmi_topology){.n = 5}, reaches[i], &algorithm, NULL), TDM_OK);
                 assert_false(algorithm->reorders);
             }
 }
@@ -81,9 +81,9 @@ static void a_single_rank_needs_nothing(void **state)
     for (int coll = 0; coll < TDMI_COLL_COUNT; coll++) {
         const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_F16, .op = TDM_AVG, .root = 0, .count = 3};
         for (size_t i = 0; i < tdmi_algorithm_count; i++)
-            if (tdmi_algorithms[i]->supports((tdmi_coll)coll)) {
+            if (tdmi_algorithms[i]->supports((tdmi_coll)coll, false)) {
                 tdmi_steps_clear(&list);
-                tdmi_algorithms[i]->steps(&list, &call, 0, 1);
+                tdmi_algorithms[i]->steps(&list, &call, &(tdmi_topology){.n = 1});
                 assert_true(list.count <= 1 && (list.count == 0 || list.step[0].kind == TDMI_STEP_COPY));
             }
         chosen(&call, 1, 0);
@@ -148,7 +148,7 @@ static void what_cannot_be_is_refused_with_what_exists(void **state)
     refused("direct,,ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "empty or too long");
     setenv("TANDEM_SUM_ORDER", "any", 1);
     const tdmi_algorithm *algorithm;
-    assert_int_equal(tdmi_select(&allreduce, 4, EVERYTHING, &algorithm, NULL), TDM_ERR_INVALID);
+    assert_int_equal(tdmi_select(&allreduce, &(tdmi_topology){.n = 4}, EVERYTHING, &algorithm, NULL), TDM_ERR_INVALID);
     assert_string_equal(tdm_error_text(), "TANDEM_SUM_ORDER=any is neither canonical nor fast");
 }
 

@@ -71,11 +71,11 @@ static void sums_are_kept_in_a_type_that_is_wide_enough(void **state)
 }
 
 /* Elements of the caller's buffers, and of scratch. */
-static size_t limit_of(const tdmi_steps *s, const tdmi_call *call, tdmi_buffer buffer, size_t n)
+static size_t limit_of(const tdmi_steps *s, const tdmi_call *call, tdmi_buffer buffer, int n)
 {
     switch (buffer) {
-    case TDMI_BUFFER_IN: return call->count * (call->coll == TDMI_COLL_REDUCE_SCATTER ? n : 1);
-    case TDMI_BUFFER_OUT: return call->count * (call->coll == TDMI_COLL_ALL_GATHER ? n : 1);
+    case TDMI_BUFFER_IN: return call->count * (size_t)(tdmi_call_in_count(call, call->root, n) > call->count ? n : 1);
+    case TDMI_BUFFER_OUT: return call->count * (size_t)(tdmi_call_out_count(call, call->root, n) > call->count ? n : 1);
     case TDMI_BUFFER_ACC: return s->acc_count;
     default: return s->stage_count;
     }
@@ -89,20 +89,21 @@ static void counts_beyond_32_bits_are_cut_right(void **state)
     tdmi_steps s = {0};
     for (size_t a = 0; a < tdmi_algorithm_count; a++)
         for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
-            for (size_t i = 0; i < 2 && tdmi_algorithms[a]->supports((tdmi_coll)coll); i++) {
+            for (size_t i = 0; i < 2 && tdmi_algorithms[a]->supports((tdmi_coll)coll, false); i++) {
                 const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_U8, .op = TDM_SUM,
-                                        .root = coll == TDMI_COLL_BROADCAST ? 1 : -1, .count = ((size_t)1 << 32) + 17};
+                                        .root = coll == TDMI_COLL_BROADCAST || coll >= TDMI_COLL_REDUCE ? 1 : -1, .count = ((size_t)1 << 32) + 17};
                 for (int rank = 0; rank < ns[i]; rank++) {
                     tdmi_steps_clear(&s);
-                    tdmi_algorithms[a]->steps(&s, &call, rank, ns[i]);
+                    const tdmi_topology topology = {.rank = rank, .n = ns[i]};
+                    tdmi_algorithms[a]->steps(&s, &call, &topology);
                     assert_int_equal(s.status, TDM_OK);
                     for (size_t k = 0; k < s.count; k++) {
                         const tdmi_range ranges[2] = {s.step[k].src, s.step[k].dst};
                         for (int side = 0; side < 2; side++)
                             assert_true(ranges[side].first + ranges[side].count <=
-                                        limit_of(&s, &call, ranges[side].buffer, (size_t)ns[i]));
+                                        limit_of(&s, &call, ranges[side].buffer, ns[i]));
                     }
-                    assert_true(tdmi_steps_traffic(&s).elements_sent == tdmi_algorithms[a]->cost(&call, rank, ns[i]).elements_sent);
+                    assert_true(tdmi_steps_traffic(&s).elements_sent == tdmi_algorithms[a]->cost(&call, &topology).elements_sent);
                 }
             }
     tdmi_steps_free(&s);
