@@ -100,8 +100,11 @@ static void *run(void *arg)
             continue;
         }
         bool moved = false;
-        tdmi_node_sleep_begin(world->node, TDMI_SLEEP_EPOLL);
         tdmi_world_advance(world, NULL, false, &moved);
+        if (!moved) {
+            tdmi_node_sleep_begin(world->node, TDMI_SLEEP_EPOLL); /* costs some microseconds */
+            tdmi_world_advance(world, NULL, false, &moved);
+        }
         if (moved && atomic_load(&world->waiters) > 0)
             tdmi_poller_kick(world); /* what a waiter waits for may be done */
         if (!moved)

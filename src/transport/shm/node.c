@@ -65,6 +65,7 @@ tdm_status tdmi_node_create(int rank, int world_size, size_t arena_nbytes, tdmi_
     }
     self->control = (tdmi_control *)(void *)tdmi_arena_base(self->arena);
     self->control->cpus = tdmi_cpus_own();
+    tdmi_node_register_for_fences(node);
     *out = node;
     return TDM_OK;
 }

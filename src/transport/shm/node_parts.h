@@ -13,7 +13,9 @@ typedef struct tdmi_control {
     _Alignas(128) _Atomic uint32_t sleeping; /* tdmi_sleep bits: set by the owner, cleared by whoever rings */
     _Alignas(128) _Atomic uint32_t bell;     /* counts rings; futex word of the owner's threads */
     _Alignas(128) _Atomic uint32_t left;     /* 1: the owner said goodbye */
-    tdmi_cpus cpus;                          /* the owner may run on; written before anybody joins */
+    /* written before anybody joins */
+    bool fences;                             /* the owner's process is registered with membarrier(), and its sleepers use it */
+    tdmi_cpus cpus;                          /* it may run on */
 } tdmi_control;
 
 typedef struct tdmi_region {
@@ -41,6 +43,8 @@ struct tdmi_node {
     tdmi_node_peer *peers;    /* [world_size]; peers[rank] is this rank itself */
     uint32_t regions_made; /* guarded by lock */
 };
+
+void tdmi_node_register_for_fences(tdmi_node *node);
 
 /* What a peer said about its regions. Node's lock is held. passed: a descriptor to take, or -1. */
 void tdmi_region_hear(tdmi_node *node, int rank, const uint8_t message[TDMI_DOOR_MESSAGE], int passed);
