@@ -9,6 +9,7 @@
 #include <tandem/group.h>
 #include <tandem/launch.h>
 #include <tandem/op.h>
+#include <tandem/recorder.h>
 #include <tandem/reducer.h>
 #include <tandem/status.h>
 #include <tandem/train.h>

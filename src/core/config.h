@@ -21,6 +21,7 @@
     X(NODE_ID, "", "splits one host into virtual nodes: ranks with different ids share no memory")                     \
     X(IFNAME, "", "interface that other nodes connect to: eth (prefix), =eth0, a,b (in order), ^lo,docker, ^=eth0")    \
     X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \
+    X(RECORDER_DIR, "", "folder of the flight recorder (default: $XDG_RUNTIME_DIR/tandem, /tmp/tandem-UID); off: none") \
     X(ISA, "auto", "kernels: auto, plain, avx2 or avx512")                                                             \
     X(RNG, "avx2", "which of PyTorch's CPU variants random numbers follow: avx2 or default")                           \
     X(DROPOUT_RNG, "auto", "which of PyTorch's generators dropout follows: auto (plain, as PyTorch 2.13), mkl or plain")

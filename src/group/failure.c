@@ -21,8 +21,21 @@ static void wake_local(const tdm_group *group)
             tdmi_node_ring(group->world->node, group->world_rank[r]); /* own sleepers too */
 }
 
+/* Whoever meets one of these wants to see what the ranks did last. A text from another rank says it already. */
+static void point_to_recordings(const tdm_group *group, tdm_status status)
+{
+    const tdmi_recorder *recorder = group->world->recorder;
+    if (recorder == NULL || (status != TDM_ERR_MISMATCH && status != TDM_ERR_TIMEOUT && status != TDM_ERR_PEER_LOST) ||
+        strstr(tdm_error_text(), "`tandem doctor ") != NULL)
+        return;
+    char text[TDMI_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s", tdm_error_text());
+    (void)tdmi_fail(status, "%s; `tandem doctor %s` compares the last calls of its ranks", text, tdmi_recorder_folder(recorder));
+}
+
 void tdmi_group_fail(tdm_group *group, tdm_status status)
 {
+    point_to_recordings(group, status);
     pthread_mutex_lock(&group->failure_lock);
     const bool first = atomic_load_explicit(&group->failure, memory_order_relaxed) == TDM_OK;
     if (first) {
@@ -192,6 +205,7 @@ void tdmi_group_check(tdm_group *group)
     if (atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK || hear_all(group))
         return;
     for (const tdm_work *work = group->active; work != NULL; work = work->next) {
+        tdmi_group_record_arrivals(group, work);
         tdm_status status = tdmi_run_compare(&work->run);
         if (status == TDM_ERR_PEER_LOST)
             return; /* the call itself will meet it, and say why */

@@ -7,6 +7,7 @@
 #include "coll/run.h"
 #include "group/record.h"
 #include "group/settings.h"
+#include "trace/recorder.h"
 
 #include <tandem/collective.h>
 
@@ -38,6 +39,7 @@ typedef struct tdmi_world {
     _Atomic uint32_t duty;  /* futex word of the thread: changes when it should look again */
     atomic_int waiters;     /* threads in wait.c that sleep on links */
     struct tdmi_node_block *node_blocks; /* of tdm_alloc_node; owner thread */
+    tdmi_recorder *recorder; /* NULL: none */
     struct tdmi_old_board *old_boards;   /* of groups destroyed here that peers may still look at; guarded by lock */
 } tdmi_world;
 
@@ -47,6 +49,8 @@ struct tdm_work {
     tdm_work *next_made;  /* in the list of all work the group ever made; guarded by its lock */
     tdmi_run run;
     int64_t deadline_ns;
+    uint64_t entry;       /* in the recorder; 0: none */
+    bool started, waited; /* its start is noted there; it was looked at before; guarded by the group's lock */
     bool done;            /* guarded by the group's lock */
 };
 
@@ -88,6 +92,8 @@ struct tdm_group {
     bool waits_for_links;   /* some active work does; guarded by lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
     int64_t heard_ns;       /* when this rank last looked for failures; guarded by lock */
+    tdmi_recorder_group recorder; /* guarded by lock */
+    bool failure_recorded;  /* guarded by lock */
     uint64_t asked;         /* last call that another rank announced; guarded by lock */
 
     pthread_mutex_t control_lock; /* for sending on control connections */
@@ -124,6 +130,14 @@ void tdmi_group_say_goodbye(tdm_group *group);
 
 /* A link broke: looks a moment for the reason before the group fails with the text at hand. */
 void tdmi_group_lost(tdm_group *group);
+
+/* ---- recorder.c ---- */
+void tdmi_world_record(tdmi_world *world, const tdmi_settings *settings); /* opens the rank's flight recorder */
+void tdmi_group_record(tdm_group *group, uint64_t run); /* run: a number all its ranks know and no other run has */
+/* All with the group's lock held. */
+void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns);
+void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work);
+void tdmi_group_record_failure(tdm_group *group); /* once, if it has failed: entries of its calls, and the dump */
 
 /* ---- control.c: news between nodes ---- */
 void tdmi_control_hear(tdm_group *group);     /* group's lock held */

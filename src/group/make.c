@@ -172,6 +172,8 @@ static tdm_status meet(tdm_group *group)
         status = find_boards(group, records);
     if (status == TDM_OK)
         status = tdmi_links_make(group, records, deadline_ns);
+    if (status == TDM_OK)
+        tdmi_group_record(group, records[0].arena_number);
     tdmi_free(records);
     return status;
 }

@@ -23,7 +23,7 @@ static tdm_status take_idle(tdm_group *group, tdm_work **out)
         work->next_made = group->made;
         group->made = work;
     }
-    work->done = false;
+    work->done = work->started = work->waited = false;
     work->next = NULL;
     *out = work;
     return TDM_OK;
@@ -93,9 +93,15 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
         if (status != TDM_OK)
             return;
         if (over) {
+            tdmi_recorder_finished(&group->recorder, work->entry, TDMI_CALL_FINISHED);
             complete(group, at);
             continue;
         }
+        if (!work->started && work->run.state >= TDMI_RUN_STEPPING) {
+            tdmi_recorder_started(&group->recorder, work->entry, !work->waited);
+            work->started = true;
+        }
+        work->waited = true;
         waits_for_links |= work->run.way != NULL && work->run.way->uses_links;
         at = &work->next;
     }
@@ -121,10 +127,13 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
         group->number++;
         work->deadline_ns = now_ns + (int64_t)(group->timeout_s * 1e9);
         append(group, work);
+        tdmi_group_record_call(group, work, now_ns);
         if (group->asked > group->announced && group->number >= group->asked)
             tdmi_control_announce(group);
         tdmi_group_advance(group, true, &moved);
         *out = work;
+    } else {
+        tdmi_group_record_failure(group);
     }
     pthread_mutex_unlock(&group->lock);
     return status;
@@ -137,6 +146,8 @@ static tdm_status finish(tdm_work *work)
     tdmi_group_wait(work);
     pthread_mutex_lock(&group->lock);
     const bool done = work->done;
+    if (!done)
+        tdmi_group_record_failure(group);
     for (tdm_work **at = &group->active; !done && *at != NULL; at = &(*at)->next)
         if (*at == work) {
             complete(group, at);
@@ -182,6 +193,11 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
     }
     tdm_status status = tdmi_group_failure(group);
     *done = status != TDM_OK;
+    if (*done) {
+        pthread_mutex_lock(&group->lock);
+        tdmi_group_record_failure(group);
+        pthread_mutex_unlock(&group->lock);
+    }
     return status;
 }
 

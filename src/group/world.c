@@ -45,6 +45,8 @@ static tdm_status make_world(const tdmi_settings *settings, tdmi_world **out)
         status = tdmi_poller_open(world);
     if (status == TDM_OK)
         status = open_store(settings, world);
+    if (status == TDM_OK)
+        tdmi_world_record(world, settings);
     if (status != TDM_OK) {
         tdmi_world_release(world);
         return status;
@@ -64,6 +66,7 @@ void tdmi_world_release(tdmi_world *world)
     tdmi_world_free_blocks(world);
     tdmi_boards_free_list(world);
     tdmi_node_destroy(world->node);
+    tdmi_recorder_close(world->recorder);
     if (world->owns_store)
         tdm_store_close(world->store);
     pthread_mutex_destroy(&world->lock);

@@ -3,6 +3,7 @@
 #include "trace/trace.h"
 
 #include "core/memory.h"
+#include "trace/json_text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,47 +23,6 @@ static const char *const track_names[] = {
 };
 _Static_assert(sizeof track_names / sizeof track_names[0] == TDMI_TRACK_COUNT, "each track has a name");
 
-/* Length of the valid UTF-8 character at `s`, or 0. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t length = 0;
-    if (s[0] < 0x80)
-        length = 1;
-    else if (s[0] >= 0xc2 && s[0] < 0xe0)
-        length = 2;
-    else if ((s[0] & 0xf0) == 0xe0)
-        length = 3;
-    else if (s[0] >= 0xf0 && s[0] < 0xf5)
-        length = 4;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f)) /* too long; half of a surrogate pair */
-        return 0;
-    if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) /* too long; beyond U+10FFFF */
-        return 0;
-    return length;
-}
-
-static void put_string(FILE *f, const char *text)
-{
-    fputc('"', f);
-    for (const unsigned char *s = (const unsigned char *)text; *s != 0;) {
-        size_t length = utf8_length(s);
-        if (length == 0)
-            fputs("\\ufffd", f);
-        else if (*s < 0x20)
-            fprintf(f, "\\u%04x", *s);
-        else {
-            if (*s == '"' || *s == '\\')
-                fputc('\\', f);
-            fwrite(s, 1, length, f);
-        }
-        s += length == 0 ? 1 : length;
-    }
-    fputc('"', f);
-}
-
 static void put_us(FILE *f, int64_t ns)
 {
     fprintf(f, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
@@ -76,7 +36,7 @@ static void put_metadata(FILE *f, const char *what, int pid, int tid)
 static void put_event(FILE *f, int pid, const tdmi_trace_event *event)
 {
     fputs(",\n{\"ph\":\"X\",\"name\":", f);
-    put_string(f, event->name);
+    tdmi_json_put_string(f, event->name);
     fprintf(f, ",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":", track_names[event->track], pid, (int)event->track);
     put_us(f, event->begin_ns);
     fputs(",\"dur\":", f);
