@@ -33,7 +33,7 @@ typedef enum tdm_dtype {
 /* Meaning of the built-in operations, equal on every transport and algorithm; docs/types.md has the table:
  *   SUM   integers wrap (two's complement); float16 and bfloat16 are summed in float32 and rounded once
  *   AVG   the sum times 1/n. float32, float64 and complex64 in their own type; halves in float32, rounded once;
- *         integers: the exact 64-bit sum divided by n, truncated toward zero
+ *         integers: the exact sum divided by n, truncated toward zero
  *   MIN MAX  a NaN in any rank gives NaN; -0 is less than +0
  *   PROD  as SUM, with products; (a+bi)(c+di) = (ac-bd) + (ad+bc)i, each of the six operations rounded
  *   BAND BOR BXOR  bit by bit, integers only

@@ -4,6 +4,8 @@
  * written under the lock while its state is 0, and read by whoever found the number in the state. */
 #include "coll/op.h"
 
+#include "core/dtype.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -94,6 +96,8 @@ tdm_dtype tdmi_accumulate_dtype(tdm_dtype dtype, tdm_op op)
     case TDM_U8:
     case TDM_I32:
     case TDM_U32: return op == TDM_AVG ? TDM_I64 : dtype;
+    case TDM_I64:
+    case TDM_U64: return op == TDM_AVG ? TDMI_I128 : dtype;
     default: return dtype;
     }
 }
@@ -114,10 +118,7 @@ static const char *why_not(tdm_dtype dtype, tdm_op op)
     case TDM_BAND:
     case TDM_BOR:
     case TDM_BXOR: return is_float || dtype == TDM_C64 ? "bitwise operations are for integers and bool" : NULL;
-    case TDM_AVG:
-        if (dtype == TDM_U64)
-            return "its sum may pass 64 bits; divide before a sum";
-        return dtype == TDM_BOOL ? "truth values have none; take it of a type of numbers" : NULL;
+    case TDM_AVG: return dtype == TDM_BOOL ? "truth values have none; take it of a type of numbers" : NULL;
     default: return NULL;
     }
 }

@@ -34,7 +34,7 @@ static inline tdm_op tdmi_op_base(tdm_op op)
     return tdmi_op_prepares(op) ? TDM_SUM : op;
 }
 
-/* The type sums are kept in: float32 for halves, int64 for averages of integers, else the dtype. */
+/* The type sums are kept in: float32 for halves; for averages of integers int64, of 64-bit ones TDMI_I128; else the dtype. */
 tdm_dtype tdmi_accumulate_dtype(tdm_dtype dtype, tdm_op op);
 
 /* A call under way holds its operation: it outlives tdm_op_free. False: freed or never made. Built-in ones need no hold. */

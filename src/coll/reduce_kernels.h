@@ -3,14 +3,14 @@
 #ifndef TDMI_COLL_REDUCE_KERNELS_H
 #define TDMI_COLL_REDUCE_KERNELS_H
 
-#include <tandem/dtype.h>
+#include "core/dtype.h"
 
 #define TDMI_FOLD_MAX 4 /* leaves that one pass over memory takes */
 
 typedef struct tdmi_reduce_kernels {
     /* acc [count] of the accumulate type <- tree over k leaves in[0..k-1] [count] of the dtype, at [dtype][op][k - 1].
      * acc may be a leaf where the types agree. k = 1 widens. */
-    void (*fold[TDM_DTYPE_COUNT][TDM_OP_COUNT][TDMI_FOLD_MAX])(const void *const *in, void *acc, size_t count);
+    void (*fold[TDMI_I128 + 1][TDM_OP_COUNT][TDMI_FOLD_MAX])(const void *const *in, void *acc, size_t count);
     /* out [count] of the dtype <- acc, scaled by 1/n for AVG and rounded. NULL: the accumulated value is the result. */
     void (*finish[TDM_DTYPE_COUNT][TDM_OP_COUNT])(const void *acc, void *out, size_t count, int n);
     /* to [count] of an accumulate type <- from * one scalar of that type. to may be from. */

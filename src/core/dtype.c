@@ -4,10 +4,11 @@
 static const struct {
     const char *name;
     size_t size;
-} dtypes[TDM_DTYPE_COUNT] = {
+} dtypes[TDM_DTYPE_COUNT + 1] = {
 #define ROW(NAME, name, size) {name, size},
     TDM_DTYPE_MAP(ROW)
 #undef ROW
+    [TDMI_I128] = {"unknown", 16},
 };
 static const struct {
     const char *name;
@@ -20,7 +21,7 @@ static const struct {
 
 size_t tdm_dtype_size(tdm_dtype dtype)
 {
-    return (unsigned)dtype < TDM_DTYPE_COUNT ? dtypes[dtype].size : 0;
+    return (unsigned)dtype <= TDMI_I128 ? dtypes[dtype].size : 0;
 }
 
 const char *tdm_dtype_name(tdm_dtype dtype)

@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* A type of partial sums only, 128-bit integers: tdm_dtype_size knows it, no call may have it. */
+#define TDMI_I128 TDM_DTYPE_COUNT
+
 static inline uint32_t tdmi_float_bits(float value)
 {
     uint32_t bits;

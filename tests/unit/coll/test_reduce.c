@@ -15,11 +15,13 @@
 
 enum { LEAVES = 35, COUNT = 1100 };
 
+__extension__ typedef __int128 i128;
+
 /* One value as the reference sees it; which member counts follows from the dtype. */
 typedef struct value {
     double d; /* F64, and what F32 and halves hold, each operation rounded to its type */
     double imaginary;
-    int64_t i;
+    i128 i;
 } value;
 
 static uint64_t random_state;
@@ -53,8 +55,18 @@ static value load(tdm_dtype dtype, const unsigned char *from)
     case TDM_I8: v.i = (int8_t)from[0]; break;
     case TDM_U8: v.i = from[0]; break;
     case TDM_BOOL: v.i = from[0] != 0; break;
-    case TDM_I64:
-    case TDM_U64: memcpy(&v.i, from, 8); break;
+    case TDM_I64: {
+        int64_t i;
+        memcpy(&i, from, 8);
+        v.i = i;
+        break;
+    }
+    case TDM_U64: {
+        uint64_t u;
+        memcpy(&u, from, 8);
+        v.i = u;
+        break;
+    }
     case TDM_C64: memcpy(pair, from, 8), v.d = pair[0], v.imaginary = pair[1]; break;
     case TDM_U32: {
         uint32_t u;
@@ -113,25 +125,24 @@ static value combine_complex(tdm_op op, value a, value b)
     return (value){.d = ac - bd, .imaginary = ad + bc};
 }
 
-static int64_t combine_integer(tdm_dtype dtype, tdm_op op, int64_t a, int64_t b)
+static i128 combine_integer(tdm_dtype dtype, tdm_op op, i128 a, i128 b)
 {
-    uint64_t r;
-    const bool less = dtype == TDM_U64 ? (uint64_t)a < (uint64_t)b : a < b;
+    i128 r;
     if (dtype == TDM_BOOL)
         op = op == TDM_SUM || op == TDM_MAX ? TDM_BOR : op == TDM_MIN || op == TDM_PROD ? TDM_BAND : op;
     switch (op) {
-    case TDM_MIN: return less ? a : b;
-    case TDM_MAX: return less ? b : a;
+    case TDM_MIN: return a < b ? a : b;
+    case TDM_MAX: return a > b ? a : b;
     case TDM_BAND: return a & b;
     case TDM_BOR: return a | b;
     case TDM_BXOR: return a ^ b;
-    case TDM_PROD: r = (uint64_t)a * (uint64_t)b; break;
-    default: r = (uint64_t)a + (uint64_t)b;
+    case TDM_PROD: r = (i128)((uint64_t)a * (uint64_t)b); break;
+    default: r = a + b;
     }
     if (op == TDM_AVG)
-        return (int64_t)r;
+        return r;
     unsigned char bytes[8];
-    store(dtype, (value){.i = (int64_t)r}, bytes); /* wrap to the type */
+    store(dtype, (value){.i = r}, bytes); /* wrap to the type */
     return load(dtype, bytes).i;
 }
 
@@ -188,7 +199,7 @@ static void fill(tdm_dtype dtype, unsigned char *to, size_t count)
     for (size_t i = 0; i < count; i++) {
         uint64_t r = next_random();
         value v = {.d = ((double)(r >> 40) - 8388608.0) * (r % 3 == 0 ? 1e-3 : 1.0), .i = (int64_t)next_random()};
-        v.imaginary = r % 29 == 0 ? INFINITY : (double)(v.i >> 40) * 1e-2;
+        v.imaginary = r % 29 == 0 ? INFINITY : (double)(int64_t)(v.i >> 40) * 1e-2;
         if (dtype == TDM_BOOL && r % 2 == 0)
             v.i = 0;
         if (dtype == TDM_F16)
@@ -257,7 +268,7 @@ static void steps_over_links_equal_the_tree(void **state)
 {
     (void)state;
     enum { N = 4, ELEMENTS = 77 };
-    static unsigned char acc[N][ELEMENTS * 8], out[ELEMENTS * 8], one_go[ELEMENTS * 8];
+    static unsigned char acc[N][ELEMENTS * 16], out[ELEMENTS * 8], one_go[ELEMENTS * 8];
     for (int d = 0; d < TDM_DTYPE_COUNT; d++)
         for (int o = 0; o < TDM_OP_COUNT; o++) {
             const tdm_dtype dtype = (tdm_dtype)d, acc_dtype = tdmi_accumulate_dtype(dtype, (tdm_op)o);
@@ -305,21 +316,76 @@ static void averages_and_wrapping_of_integers_are_as_documented(void **state)
     tdmi_reduce_tree(TDM_I8, TDM_AVG, (const void *const[]){&c, &d}, 2, (void *const[]){&mean}, 1, 1, false);
     assert_int_equal(sum, -36);
     assert_int_equal(mean, 110);
+    const uint64_t big[3] = {UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 4}; /* their sum takes 66 bits */
+    const int64_t low[3] = {INT64_MIN, INT64_MIN, INT64_MIN + 4};
+    uint64_t big_mean;
+    int64_t low_mean;
+    tdmi_reduce_tree(TDM_U64, TDM_AVG, (const void *const[]){big, big + 1, big + 2}, 3, (void *const[]){&big_mean}, 1, 1, false);
+    tdmi_reduce_tree(TDM_I64, TDM_AVG, (const void *const[]){low, low + 1, low + 2}, 3, (void *const[]){&low_mean}, 1, 1, false);
+    assert_true(big_mean == UINT64_MAX - 2);
+    assert_true(low_mean == INT64_MIN + 2); /* the third toward zero: -2^63 + 4/3 */
 }
 
-/* Eight bfloat16: 256 and seven 1s. In bfloat16 the ones would vanish one by one. */
+/* Three ranks that give 1, 2 and 3, in every type: the exact result, rounded once. */
+static void small_numbers_have_exact_results_in_every_type(void **state)
+{
+    (void)state;
+    static const double results[TDM_OP_COUNT] = {[TDM_SUM] = 6, [TDM_AVG] = 2, [TDM_MIN] = 1, [TDM_MAX] = 3,
+                                                 [TDM_PROD] = 6, [TDM_BAND] = 0, [TDM_BOR] = 3, [TDM_BXOR] = 0};
+    for (int dtype = 0; dtype < TDM_DTYPE_COUNT; dtype++)
+        for (int op = 0; op < TDM_OP_COUNT; op++) {
+            if (!exists(dtype, op))
+                continue;
+            const void *in[3];
+            unsigned char out[8], expected[8];
+            for (int r = 0; r < 3; r++) {
+                store((tdm_dtype)dtype, (value){.d = r + 1, .i = r + 1}, memory[r]);
+                in[r] = memory[r];
+            }
+            double result = results[op];
+            if (dtype == TDM_BOOL) /* all are true */
+                result = 1;
+            if (op == TDM_AVG && (dtype == TDM_F32 || dtype == TDM_C64)) /* 1/3 was rounded, and so is 6 times it */
+                result = 6.0f * (1.0f / 3.0f);
+            store((tdm_dtype)dtype, (value){.d = result, .i = (i128)result}, expected);
+            tdmi_reduce_tree((tdm_dtype)dtype, (tdm_op)op, in, 3, (void *const[]){out}, 1, 1, false);
+            assert_memory_equal(out, expected, tdm_dtype_size((tdm_dtype)dtype));
+        }
+}
+
+static void any_byte_but_0_is_true(void **state)
+{
+    (void)state;
+    const uint8_t a[4] = {0, 0, 2, 0x80}, b[4] = {0, 4, 0, 0x81};
+    static const struct {
+        tdm_op op;
+        uint8_t result[4];
+    } cases[] = {{TDM_SUM, {0, 1, 1, 1}}, {TDM_MAX, {0, 1, 1, 1}},  {TDM_BOR, {0, 1, 1, 1}}, {TDM_PROD, {0, 0, 0, 1}},
+                 {TDM_MIN, {0, 0, 0, 1}}, {TDM_BAND, {0, 0, 0, 1}}, {TDM_BXOR, {0, 1, 1, 0}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t out[4];
+        tdmi_reduce_tree(TDM_BOOL, cases[i].op, (const void *const[]){a, b}, 2, (void *const[]){out}, 1, 4, false);
+        assert_memory_equal(out, cases[i].result, 4);
+    }
+}
+
+/* Eight bfloat16: 256 and seven 1s. In bfloat16 the ones would vanish one by one. The same at every position. */
 static void halves_are_summed_in_float32_and_rounded_once(void **state)
 {
     (void)state;
-    uint16_t big_bf16 = tdmi_f32_to_bf16(256), one_bf16 = tdmi_f32_to_bf16(1), big_f16 = tdmi_f32_to_f16(2048),
-             one_f16 = tdmi_f32_to_f16(1), out;
-    const void *bf16[8] = {&big_bf16}, *f16[8] = {&big_f16};
-    for (int i = 1; i < 8; i++)
-        bf16[i] = &one_bf16, f16[i] = &one_f16;
-    tdmi_reduce_tree(TDM_BF16, TDM_SUM, bf16, 8, (void *const[]){&out}, 1, 1, false);
-    assert_true(tdmi_bf16_to_f32(out) == 264.0f); /* 263 rounded once */
-    tdmi_reduce_tree(TDM_F16, TDM_SUM, f16, 8, (void *const[]){&out}, 1, 1, false);
-    assert_true(tdmi_f16_to_f32(out) == 2056.0f); /* 2055 rounded once */
+    enum { ELEMENTS = 100003 };
+    static uint16_t big[ELEMENTS], one[ELEMENTS], out[ELEMENTS];
+    for (int dtype = TDM_BF16; dtype <= TDM_F16; dtype++) {
+        const bool is_bf16 = dtype == TDM_BF16;
+        for (size_t i = 0; i < ELEMENTS; i++) {
+            big[i] = is_bf16 ? tdmi_f32_to_bf16(256) : tdmi_f32_to_f16(2048);
+            one[i] = is_bf16 ? tdmi_f32_to_bf16(1) : tdmi_f32_to_f16(1);
+        }
+        const void *in[8] = {big, one, one, one, one, one, one, one};
+        tdmi_reduce_tree((tdm_dtype)dtype, TDM_SUM, in, 8, (void *const[]){out}, 1, ELEMENTS, false);
+        for (size_t i = 0; i < ELEMENTS; i++) /* 263 and 2055, rounded once */
+            assert_true(is_bf16 ? tdmi_bf16_to_f32(out[i]) == 264.0f : tdmi_f16_to_f32(out[i]) == 2056.0f);
+    }
 }
 
 static void every_float16_is_widened_and_rounded_as_one_at_a_time(void **state)
@@ -351,6 +417,8 @@ int main(void)
         cmocka_unit_test(steps_over_links_equal_the_tree),
         cmocka_unit_test(minus_zero_is_less_than_zero_and_nan_wins),
         cmocka_unit_test(averages_and_wrapping_of_integers_are_as_documented),
+        cmocka_unit_test(small_numbers_have_exact_results_in_every_type),
+        cmocka_unit_test(any_byte_but_0_is_true),
         cmocka_unit_test(halves_are_summed_in_float32_and_rounded_once),
         cmocka_unit_test(every_float16_is_widened_and_rounded_as_one_at_a_time),
     };
