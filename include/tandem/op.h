@@ -1,7 +1,8 @@
 /* op.h - reduction operations made by the caller: a function of two arrays, or a sum with a factor for each rank.
  *
  * An operation belongs to the process: every thread and every group may use it. Its number means nothing to other ranks, so
- * each rank makes its own; that all ranks meant the same function is not checked, that all passed such an operation is. */
+ * each rank makes its own. That all ranks passed a function is checked, that they meant the same one is not; a premultiplied sum
+ * is a sum to the others. */
 #ifndef TANDEM_OP_H
 #define TANDEM_OP_H
 
@@ -12,7 +13,8 @@ extern "C" {
 #endif
 
 /* out[i] = a[i] op b[i] for [count] elements of `dtype`; a comes from lower ranks than b. out may be a or b.
- * It must be associative (commutative it need not be), must give the same bits on all ranks, and must not call Tandem.
+ * It must be associative, and commutative too under TANDEM_SUM_ORDER=fast; it must give the same bits on all ranks, and must not
+ * call Tandem.
  * dtype: what lies in the arrays. It is the dtype of the call, but TDM_F32 for float16 and bfloat16: like the built-in
  * operations it sees partial results that were not rounded yet, and the end result is rounded once. A group of one rank calls
  * nothing and copies. Arrays are aligned to the element; bool bytes come as they are. Thread: any; several at once. */

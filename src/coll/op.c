@@ -17,7 +17,6 @@ enum { SLOTS = 1024, NAME_MAX_BYTES = 32, SCALAR_BYTES = 8 };
 #define FREED ((uint64_t)1 << 31)
 #define USES (FREED - 1)
 #define WIRE_FUNCTION 0xfe
-#define WIRE_PREMUL 0xfd
 
 typedef struct slot {
     _Atomic uint64_t state; /* number << 32 | FREED | uses; 0: empty. Release of the maker pairs with acquire of users */
@@ -75,14 +74,12 @@ bool tdm_op_parse(const char *name, tdm_op *out)
 
 uint8_t tdmi_op_wire_code(tdm_op op)
 {
-    return (uint8_t)(tdmi_op_is_function(op) ? WIRE_FUNCTION : tdmi_op_prepares(op) ? WIRE_PREMUL : (unsigned)op);
+    return (uint8_t)(tdmi_op_is_function(op) ? WIRE_FUNCTION : (unsigned)tdmi_op_base(op));
 }
 
 const char *tdmi_op_wire_name(uint8_t code)
 {
-    if (code == WIRE_FUNCTION)
-        return "a user's operation";
-    return code == WIRE_PREMUL ? "premultiplied sum" : code < TDM_OP_COUNT ? names[code] : "unknown";
+    return code == WIRE_FUNCTION ? "a user's operation" : code < TDM_OP_COUNT ? names[code] : "unknown";
 }
 
 /* ---- rules ---- */

@@ -45,7 +45,7 @@ void tdmi_op_release(tdm_op op);
 void tdmi_op_run(tdm_op op, const void *a, const void *b, void *out, size_t count, tdm_dtype dtype);
 const void *tdmi_op_scalar(tdm_op op);
 
-/* What other ranks compare: the same for all functions and for all premultiplied sums, whose numbers are local. */
+/* What other ranks compare: the same for all functions, whose numbers are local; a premultiplied sum is a sum. */
 uint8_t tdmi_op_wire_code(tdm_op op);
 const char *tdmi_op_wire_name(uint8_t code); /* any byte is safe */
 

@@ -7,6 +7,7 @@
 
 #include "coll/exchange.h"
 #include "coll/meet.h"
+#include "coll/reduce.h"
 #include "coll/slice.h"
 #include "coll/work_steps.h"
 #include "core/memory.h"
@@ -97,6 +98,40 @@ static tdm_status make_rows(tdmi_team *team)
     return status;
 }
 
+static tdmi_arena *arena_of(const tdmi_team *team)
+{
+    return team->node != NULL && team->is_local ? tdmi_node_arena(team->node, team->world_rank[team->rank]) : NULL;
+}
+
+static void free_prepared(tdmi_run *run)
+{
+    tdmi_arena *arena = run->prepared != NULL ? arena_of(run->team) : NULL;
+    if (arena != NULL)
+        (void)tdmi_arena_give(arena, run->prepared);
+    else
+        tdmi_free(run->prepared);
+    run->prepared = NULL;
+    run->prepared_nbytes = 0;
+}
+
+/* A place for the premultiplied input, where peers reach it if they can reach anything. */
+static tdm_status make_prepared(tdmi_run *run, size_t nbytes)
+{
+    tdmi_arena *arena = arena_of(run->team);
+    void *block;
+    if (nbytes <= run->prepared_nbytes)
+        return TDM_OK;
+    free_prepared(run);
+    if (arena == NULL)
+        return grow(&run->prepared, &run->prepared_nbytes, nbytes, "premultiplied input");
+    tdm_status status = tdmi_arena_take(arena, nbytes, &block);
+    if (status != TDM_OK)
+        return tdmi_fail_while(status, "making room for the input of a premultiplied sum");
+    run->prepared = block;
+    run->prepared_nbytes = nbytes;
+    return TDM_OK;
+}
+
 /* The padded copy of a fused call lies in front, the own slice behind. */
 static size_t padded_bytes(const tdmi_run *run)
 {
@@ -126,13 +161,16 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
 {
     const bool fused = request->epilogue != NULL;
     tdmi_plan *plan;
-    tdm_status status = tdmi_plans_get(&team->plans, &request->call, fused, &team->topology, tdmi_team_reach(team),
+    tdmi_call call = request->call;
+    call.op = tdmi_op_base(call.op);
+    tdm_status status = tdmi_plans_get(&team->plans, &call, fused, &team->topology, tdmi_team_reach(team),
                                        team->is_local, &plan);
     if (status != TDM_OK)
         return status;
     run->team = team;
     run->request = *request;
     run->request.call = plan->call; /* whose arrays live on */
+    run->op = request->call.op;
     run->number = number;
     run->plan = plan;
     run->way = plan->agrees ? NULL : &plan->way;
@@ -155,9 +193,18 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
         status = make_rows(team);
     if (status == TDM_OK && fused && (plan->agrees || plan->way.algorithm != NULL))
         status = grow(&run->padded, &run->padded_nbytes, padded_bytes(run), "fused reduce-scatter");
+    const size_t in_nbytes = in_count(run) * tdm_dtype_size(call.dtype);
+    if (status == TDM_OK && tdmi_op_prepares(run->op))
+        status = make_prepared(run, in_nbytes);
+    if (status == TDM_OK && !tdmi_op_hold(run->op)) /* freed since the arguments were checked */
+        status = tdmi_op_check(call.dtype, run->op, tdmi_coll_name(call.coll), "native");
     if (status != TDM_OK)
         return status;
     plan->users++;
+    if (tdmi_op_prepares(run->op) && in_nbytes > 0) {
+        tdmi_op_prepare(call.dtype, run->op, request->in, run->prepared, in_count(run));
+        run->request.in = run->prepared;
+    }
     if (run->way != NULL && is_padded(run))
         use_padded(run);
     return TDM_OK;
@@ -167,6 +214,7 @@ void tdmi_run_end(tdmi_run *run)
 {
     run->plan->users--;
     run->plan = NULL;
+    tdmi_op_release(run->op);
 }
 
 void tdmi_run_free(tdmi_run *run)
@@ -174,6 +222,7 @@ void tdmi_run_free(tdmi_run *run)
     tdmi_free(run->peer_in);
     tdmi_free(run->acc);
     tdmi_free(run->padded);
+    free_prepared(run);
     *run = (tdmi_run){0};
 }
 

@@ -43,6 +43,9 @@ typedef struct tdmi_run {
     unsigned rotation;     /* of it, now */
     char *acc;             /* scratch, kept */
     size_t acc_nbytes;
+    tdm_op op;             /* as the caller named it; held while the call is under way */
+    char *prepared;        /* premultiplied input; in the arena where the ranks share memory; kept */
+    size_t prepared_nbytes;
     char *padded;          /* fused where memory cannot be shared: padded input and own slice; kept */
     size_t padded_nbytes;
     char **peer_in, **peer_out; /* [n], kept */

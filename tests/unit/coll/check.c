@@ -216,6 +216,31 @@ void check_sizes(const tdmi_algorithm *algorithm, tdmi_coll coll, int max_n, boo
     }
 }
 
+/* Products of 2x2 matrices modulo 256, packed in 32 bits: associative, not commutative. */
+static void multiply_matrices(void *context, const void *a, const void *b, void *out, size_t count, tdm_dtype dtype)
+{
+    (void)context, (void)dtype;
+    for (size_t i = 0; i < count; i++) {
+        unsigned char x[4], y[4], z[4];
+        memcpy(x, (const char *)a + 4 * i, 4);
+        memcpy(y, (const char *)b + 4 * i, 4);
+        for (int row = 0; row < 2; row++)
+            for (int column = 0; column < 2; column++)
+                z[2 * row + column] = (unsigned char)(x[2 * row] * y[column] + x[2 * row + 1] * y[2 + column]);
+        memcpy((char *)out + 4 * i, z, 4);
+    }
+}
+
+/* What keeps the order of ranks shows in products of matrices. */
+static void check_function(const tdmi_algorithm *algorithm, tdmi_coll coll)
+{
+    tdm_op op;
+    assert_int_equal(tdm_op_create(multiply_matrices, NULL, "matrix product", &op), TDM_OK);
+    for (int n = 1; n <= 9; n++)
+        check_collective(algorithm, coll, TDM_U32, op, n, 45, (check_options){.in_place = n % 2 == 0, .seed = 3});
+    assert_int_equal(tdm_op_free(op), TDM_OK);
+}
+
 void check_types(const tdmi_algorithm *algorithm, tdmi_coll coll, bool exact)
 {
     static const int ns[] = {2, 3, 4, 6, 7};
@@ -226,4 +251,6 @@ void check_types(const tdmi_algorithm *algorithm, tdmi_coll coll, bool exact)
                     if (tdmi_op_check((tdm_dtype)dtype, (tdm_op)op, "test", "native") == TDM_OK)
                         check_collective(algorithm, coll, (tdm_dtype)dtype, (tdm_op)op, ns[i], 45,
                                          (check_options){.in_place = in_place != 0, .exact = exact, .seed = 1});
+    if (!algorithm->reorders && tdmi_coll_reduces(coll))
+        check_function(algorithm, coll);
 }

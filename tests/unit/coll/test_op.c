@@ -294,7 +294,7 @@ static void a_premultiplied_sum_is_of_its_own_type(void **state)
     assert_int_equal(tdm_op_create_premul(TDM_F64, &scalar, &op), TDM_OK);
     assert_int_equal(tdmi_op_check(TDM_F32, op, "reduce", "native"), TDM_ERR_INVALID);
     assert_non_null(strstr(tdm_error_text(), "was made for float64 and cannot be used with float32"));
-    assert_string_equal(tdmi_op_wire_name(tdmi_op_wire_code(op)), "premultiplied sum");
+    assert_int_equal(tdmi_op_wire_code(op), TDM_SUM); /* to the others */
     assert_int_equal(tdm_op_free(op), TDM_OK);
 }
 
