@@ -139,8 +139,7 @@ int bench_ranks(const bench *b)
 
 const char *bench_transport(const bench *b)
 {
-    const int local = tdm_group_local_size(b->world);
-    return b->ranks == 1 ? "self" : local == b->ranks ? "shm" : local == 1 ? "tcp" : "shm+tcp";
+    return tdm_group_transport(b->world);
 }
 
 tdm_status bench_choose(bench *b, const char *algorithm)

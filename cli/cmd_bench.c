@@ -36,7 +36,7 @@ static const cli_option options[] = {
     {NULL, 'w', "WARM-UPS", CLI_INT, FIELD(plan.warm_ups), "5", 0, 1e6, NULL, NULL, "calls before the first sample"},
     {NULL, 'i', "ITERATIONS", CLI_INT, FIELD(plan.iterations), "20", 1, 1e6, NULL, NULL,
      "samples; a short call is repeated within a sample"},
-    {"transport", 0, "NAME", CLI_CHOICE, FIELD(transport), NULL, 0, 0, "auto|shm|tcp", "TANDEM_TRANSPORT",
+    {"transport", 0, "NAME", CLI_CHOICE, FIELD(transport), NULL, 0, 0, "auto|shm|tcp|ucx|shm+ucx", "TANDEM_TRANSPORT",
      "shm inside a node and tcp between nodes, or one for all"},
     {"algo", 0, "NAME", CLI_TEXT, FIELD(algorithm), NULL, 0, 0, NULL, "TANDEM_ALGO",
      "algorithm, or a list OP[:MIN-MAX]=NAME,...; all: every one that can do it, one after the other"},

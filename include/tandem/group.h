@@ -31,7 +31,7 @@ typedef struct tdm_group_options {
     int rank, size;           /* both -1: from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_* or SLURM_* */
     int local_rank, local_size; /* -1: from LOCAL_RANK and LOCAL_WORLD_SIZE; only hints for messages and core choice */
     const char *name;         /* "world" if NULL; groups that exist at once on one store need different names */
-    const char *transport;    /* "auto", "shm" or "tcp"; NULL: TANDEM_TRANSPORT */
+    const char *transport;    /* "auto", "shm", "tcp", "ucx" or "shm+ucx"; NULL: TANDEM_TRANSPORT */
     double timeout_s;         /* of collectives; 0: TANDEM_TIMEOUT */
     double rendezvous_timeout_s; /* of tdm_group_create; 0: TANDEM_RDZV_TIMEOUT */
 } tdm_group_options;
@@ -57,13 +57,15 @@ TDM_API void tdm_group_abort(tdm_group *group, const char *reason);
 TDM_API int tdm_group_rank(const tdm_group *group);
 TDM_API int tdm_group_size(const tdm_group *group);
 TDM_API const char *tdm_group_name(const tdm_group *group);
-/* Whether `rank` shares memory with the caller (same node, same TANDEM_NODE_ID, transport not forced to tcp). */
+/* Whether `rank` shares memory with the caller (same node, same TANDEM_NODE_ID, transport not tcp or ucx). */
 TDM_API bool tdm_group_is_local(const tdm_group *group, int rank);
 /* Number of ranks of this group on the caller's node, and the caller's place among them (in rank order). */
 TDM_API int tdm_group_local_size(const tdm_group *group);
 TDM_API int tdm_group_local_rank(const tdm_group *group);
 
-/* Bytes of payload this rank has sent over links (tcp, shm queues; not shared memory read in place) since creation. */
+/* What carries this rank's bytes: "self" (a group of one), "shm", "tcp", "shm+tcp", "ucx" or "shm+ucx". Static storage. */
+TDM_API const char *tdm_group_transport(const tdm_group *group);
+/* Bytes of payload this rank has sent over links (tcp, ucx, shm queues; not shared memory read in place) since creation. */
 TDM_API uint64_t tdm_group_bytes_sent(const tdm_group *group);
 
 /* ---- memory that peers of the node can reach: collectives on it copy nothing ----

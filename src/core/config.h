@@ -10,7 +10,7 @@
 /* X(NAME, default, help): the variable is TANDEM_NAME */
 #define TDMI_CONFIG_MAP(X)                                                                                             \
     X(LOG, "warn", "log levels: LEVEL[,AREA=LEVEL...]; error warn info debug trace")                                   \
-    X(TRANSPORT, "auto", "auto (shm inside a node, tcp between nodes), shm or tcp for every link")                     \
+    X(TRANSPORT, "auto", "auto (shm inside a node, tcp between nodes), shm, tcp or ucx for every link, or shm+ucx")     \
     X(ALGO, "auto", "collective algorithm: NAME, or OP[:MIN-MAX]=NAME,...")                                            \
     X(SUM_ORDER, "canonical", "canonical: same bits everywhere; fast: allows algorithms that reorder sums")            \
     X(TIMEOUT, "300", "seconds a collective waits for its peers")                                                      \

@@ -8,6 +8,7 @@
 #include "group/record.h"
 #include "group/settings.h"
 #include "trace/recorder.h"
+#include "transport/ucx/ucx.h"
 
 #include <tandem/collective.h>
 
@@ -19,6 +20,7 @@ typedef struct tdmi_world {
     int rank, size;
     bool shares;            /* memory with ranks of the same host: the transport is not forced to tcp */
     bool force_local;
+    bool ucx;               /* between ranks that share no memory */
     tdm_store *store;       /* NULL for a world of one */
     bool owns_store;
     tdmi_auth_key key;
@@ -79,6 +81,7 @@ struct tdm_group {
     double timeout_s;
     void *board;            /* own tdmi_board, in the arena; NULL without shared memory */
     char *rings;            /* own, in the arena: [size] of TDMI_RING_BYTES; NULL without shared memory */
+    tdmi_ucx_port *ucx;     /* of links over UCX, or NULL; guarded by lock */
     tdmi_control *control;  /* [size]; NULL: all ranks are on this node */
     unsigned node_allocations; /* calls of tdm_alloc_node */
     struct tdmi_sub_count *sub_counts; /* how often which sub-group was made; owner thread */
@@ -149,6 +152,8 @@ void tdmi_control_send_goodbye(tdm_group *group);
 tdm_status tdmi_links_reserve(tdm_group *group); /* own rings, before the record is written */
 tdm_status tdmi_links_make(tdm_group *group, const tdmi_record *records, int64_t deadline_ns);
 void tdmi_links_close(tdm_group *group);
+/* Before sleeping on descriptors. False: bytes have come meanwhile, look again. */
+bool tdmi_links_arm(tdmi_world *world);
 
 /* ---- progress.c ---- */
 typedef enum { TDMI_SLEEPER_WAITER, TDMI_SLEEPER_THREAD } tdmi_sleeper;

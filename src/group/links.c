@@ -1,7 +1,8 @@
 /* links.c - the ways between a group's ranks: rings in shared memory inside a node, two TCP connections (data and control)
- * to each rank on another node. Every rank first lets the lower ones connect, then connects to the higher ones. */
+ * to each rank on another node, or one (control) and a UCX link. Every rank first lets the lower ones connect, then connects to the higher ones. */
 #include "group/group.h"
 
+#include "core/clock.h"
 #include "core/config.h"
 #include "core/memory.h"
 #include "group/rendezvous.h"
@@ -12,6 +13,7 @@
 #include "transport/tcp/tcp.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,9 +100,14 @@ static tdm_status add_connection(tdm_group *group, int rank, tdmi_tcp_purpose pu
     return status == TDM_OK ? tdmi_channel_create(link, &group->team.channel[rank]) : status;
 }
 
+static bool has_purpose(const tdm_group *group, int purpose)
+{
+    return purpose == TDMI_TCP_CONTROL || !group->world->ucx;
+}
+
 static bool is_wanted(const tdm_group *group, int from, tdmi_tcp_purpose purpose)
 {
-    if (from < 0 || from >= group->rank || group->is_local[from])
+    if (from < 0 || from >= group->rank || group->is_local[from] || !has_purpose(group, purpose))
         return false;
     return purpose == TDMI_TCP_CONTROL ? group->control[from].fd < 0 : group->team.channel[from] == NULL;
 }
@@ -109,7 +116,7 @@ static tdm_status accept_lower(tdm_group *group, int listener, int64_t deadline_
 {
     int left = 0;
     for (int r = 0; r < group->rank; r++)
-        left += group->is_local[r] ? 0 : TDMI_TCP_PURPOSES;
+        left += group->is_local[r] ? 0 : has_purpose(group, TDMI_TCP_DATA) + has_purpose(group, TDMI_TCP_CONTROL);
     while (left > 0) {
         int from, fd;
         tdmi_tcp_purpose purpose;
@@ -125,7 +132,8 @@ static tdm_status accept_lower(tdm_group *group, int listener, int64_t deadline_
             bool missing[group->size];
             char ranks[256];
             for (int r = 0; r < group->size; r++)
-                missing[r] = r < group->rank && !group->is_local[r] && group->team.channel[r] == NULL;
+                missing[r] = r < group->rank && !group->is_local[r] &&
+                             (group->control[r].fd < 0 || (has_purpose(group, TDMI_TCP_DATA) && group->team.channel[r] == NULL));
             tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
             return tdmi_fail_while(status, "rank %d of group %s waited for connections of ranks %s", group->rank, group->name, ranks);
         }
@@ -139,6 +147,8 @@ static tdm_status connect_higher(tdm_group *group, const endpoint *endpoints, in
     for (int r = group->rank + 1; r < group->size; r++)
         for (int purpose = 0; purpose < TDMI_TCP_PURPOSES && !group->is_local[r]; purpose++) {
             int fd;
+            if (!has_purpose(group, purpose))
+                continue;
             tdm_status status = tdmi_tcp_connect(endpoints[r].host, endpoints[r].port, &group->world->key, number_of(group),
                                                  group->rank, r, (tdmi_tcp_purpose)purpose, deadline_ns, &fd);
             if (status == TDM_OK)
@@ -179,6 +189,49 @@ static tdm_status make_connections(tdm_group *group, int64_t deadline_ns)
     return status;
 }
 
+/* Tells the others where this rank's UCX port is, and makes a link to each that shares no memory. */
+static tdm_status make_ucx_links(tdm_group *group, int64_t deadline_ns)
+{
+    char *blocks[group->size];
+    size_t nbytes[group->size], own_nbytes;
+    tdm_status status = tdmi_ucx_port_open(group->rank, group->size, &group->ucx);
+    if (status != TDM_OK)
+        return status;
+    const void *own = tdmi_ucx_port_address(group->ucx, &own_nbytes);
+    status = tdmi_rendezvous(group->world->store, group->prefix, "ucx", NULL, group->name, group->rank, group->size, own, own_nbytes,
+                             deadline_ns, group->world->rendezvous_timeout_s, blocks, nbytes);
+    if (status != TDM_OK)
+        return status;
+    for (int r = 0; r < group->size; r++) {
+        tdmi_link *link;
+        if (status == TDM_OK && !group->is_local[r]) {
+            status = tdmi_ucx_link_create(group->ucx, r, blocks[r], nbytes[r], &link);
+            if (status == TDM_OK)
+                status = tdmi_channel_create(link, &group->team.channel[r]);
+        }
+        tdmi_free(blocks[r]);
+    }
+    return status;
+}
+
+static tdm_status greet_over_ucx(tdm_group *group, int64_t deadline_ns)
+{
+    bool missing[group->size], greeted = false;
+    tdm_status status = make_ucx_links(group, deadline_ns);
+    while (status == TDM_OK && !greeted) {
+        status = tdmi_ucx_port_greet(group->ucx, missing, &greeted);
+        if (status == TDM_OK && !greeted && tdmi_deadline_passed(deadline_ns)) {
+            char ranks[256];
+            tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
+            status = tdmi_fail(TDM_ERR_TIMEOUT, "rank %d of group %s waited for the first bytes over UCX from ranks %s; UCX_TLS and "
+                               "UCX_NET_DEVICES must name a way between these hosts", group->rank, group->name, ranks);
+        }
+        if (!greeted)
+            sched_yield();
+    }
+    return status;
+}
+
 static tdm_status watch_all(tdm_group *group)
 {
     for (int r = 0; r < group->size; r++) {
@@ -191,7 +244,23 @@ static tdm_status watch_all(tdm_group *group)
         if (status != TDM_OK)
             return status;
     }
-    return TDM_OK;
+    return group->ucx != NULL ? tdmi_poller_watch(group->world, tdmi_ucx_port_fd(group->ucx)) : TDM_OK;
+}
+
+bool tdmi_links_arm(tdmi_world *world)
+{
+    bool quiet = true;
+    if (!world->ucx)
+        return true;
+    pthread_mutex_lock(&world->lock);
+    for (tdm_group *group = world->groups; group != NULL && quiet; group = group->next) {
+        if (group->ucx == NULL || pthread_mutex_trylock(&group->lock) != 0)
+            continue; /* locked: someone else advances it */
+        quiet = !group->waits_for_links || tdmi_ucx_port_arm(group->ucx);
+        pthread_mutex_unlock(&group->lock);
+    }
+    pthread_mutex_unlock(&world->lock);
+    return quiet;
 }
 
 tdm_status tdmi_links_reserve(tdm_group *group)
@@ -217,13 +286,18 @@ tdm_status tdmi_links_make(tdm_group *group, const tdmi_record *records, int64_t
     tdm_status status = group->local_size > 1 ? make_rings(group, records) : TDM_OK;
     if (status == TDM_OK && group->local_size < group->size)
         status = make_connections(group, deadline_ns);
+    if (status == TDM_OK && group->local_size < group->size && group->world->ucx)
+        status = greet_over_ucx(group, deadline_ns);
     return status == TDM_OK ? watch_all(group) : status;
 }
 
 void tdmi_links_close(tdm_group *group)
 {
+    if (group->ucx != NULL && atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK)
+        tdmi_ucx_port_give_up(group->ucx);
     for (int r = 0; group->team.channel != NULL && r < group->size; r++)
         tdmi_channel_destroy(group->team.channel[r]);
+    tdmi_ucx_port_close(group->ucx);
     for (int r = 0; group->control != NULL && r < group->size; r++)
         if (group->control[r].fd >= 0)
             close(group->control[r].fd);

@@ -107,7 +107,7 @@ static void *run(void *arg)
         }
         if (moved && atomic_load(&world->waiters) > 0)
             tdmi_poller_kick(world); /* what a waiter waits for may be done */
-        if (!moved)
+        if (!moved && tdmi_links_arm(world))
             tdmi_poller_sleep(world, TDMI_SLEEPER_THREAD, 20);
         if (tdmi_now_ns() - checked > 20 * TDMI_NS_PER_MS) {
             check_all(world);

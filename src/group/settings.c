@@ -91,11 +91,12 @@ static tdm_status read_master(tdmi_settings *s)
 static tdm_status read_transport(const char *option, tdmi_settings *s)
 {
     const char *text = option != NULL ? option : tdmi_config_text(TDMI_CONFIG_TRANSPORT);
-    s->force_links = strcmp(text, "tcp") == 0;
     s->force_local = strcmp(text, "shm") == 0;
-    if (s->force_links || s->force_local || strcmp(text, "auto") == 0)
+    s->ucx = strcmp(text, "ucx") == 0 || strcmp(text, "shm+ucx") == 0;
+    s->force_links = strcmp(text, "tcp") == 0 || strcmp(text, "ucx") == 0;
+    if (s->force_links || s->force_local || s->ucx || strcmp(text, "auto") == 0)
         return TDM_OK;
-    return tdmi_fail(TDM_ERR_INVALID, "%s is \"%s\"; there are auto, shm and tcp",
+    return tdmi_fail(TDM_ERR_INVALID, "%s is \"%s\"; there are auto, shm, tcp, ucx and shm+ucx",
                      option != NULL ? "option transport" : "TANDEM_TRANSPORT", text);
 }
 

@@ -14,8 +14,9 @@ typedef struct tdmi_settings {
     int port;
     int rank, size, local_rank, local_size; /* the last two -1 where nobody says */
     char name[TDMI_GROUP_NAME_MAX];
-    bool force_links; /* transport tcp: no shared memory */
+    bool force_links; /* transport tcp or ucx: no shared memory */
     bool force_local; /* transport shm: all ranks must share memory */
+    bool ucx;         /* links are UCX's, instead of tcp's */
     double timeout_s, rendezvous_timeout_s;
 } tdmi_settings;
 

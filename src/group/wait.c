@@ -87,6 +87,8 @@ static bool sleep_once(tdm_work *work, bool *moved)
     tdmi_world_advance(world, work->group, true, moved);
     if (*moved)
         return false;
+    if (links && !tdmi_links_arm(world))
+        return false;
     if (links)
         tdmi_poller_sleep(world, TDMI_SLEEPER_WAITER, (int)(CHECK_ASLEEP_NS / TDMI_NS_PER_MS));
     else

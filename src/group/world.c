@@ -33,6 +33,7 @@ static tdm_status make_world(const tdmi_settings *settings, tdmi_world **out)
     world->size = settings->size;
     world->shares = !settings->force_links;
     world->force_local = settings->force_local;
+    world->ucx = settings->ucx;
     world->rendezvous_timeout_s = settings->rendezvous_timeout_s;
     world->references = 1;
     world->poller[0] = world->poller[1] = world->kick = -1;
@@ -142,6 +143,15 @@ const char *tdm_group_name(const tdm_group *group)
 bool tdm_group_is_local(const tdm_group *group, int rank)
 {
     return rank >= 0 && rank < group->size && group->is_local[rank];
+}
+
+const char *tdm_group_transport(const tdm_group *group)
+{
+    if (group->local_size == group->size)
+        return group->size == 1 ? "self" : "shm";
+    if (group->ucx != NULL)
+        return group->local_size == 1 ? "ucx" : "shm+ucx";
+    return group->local_size == 1 ? "tcp" : "shm+tcp";
 }
 
 int tdm_group_local_size(const tdm_group *group)

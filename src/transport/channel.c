@@ -86,7 +86,8 @@ tdm_status tdmi_channel_flush(tdmi_channel *channel, bool *flushed)
         channel->head_at += sent;
     }
     *flushed = channel->head_at == channel->head_nbytes;
-    return status;
+    return status == TDM_OK && *flushed && channel->link->ops->flush != NULL ? channel->link->ops->flush(channel->link, flushed)
+                                                                             : status;
 }
 
 /* ---- receiving ---- */

@@ -1,4 +1,4 @@
-/* link.h - a byte stream between two ranks that never blocks. Implementations: shm/ring.c, tcp/tcp.c.
+/* link.h - a byte stream between two ranks that never blocks. Implementations: shm/ring.c, tcp/tcp.c, ucx/link.c.
  * A transport moves bytes and knows nothing of calls; framing is channel.c's. */
 #ifndef TDMI_TRANSPORT_LINK_H
 #define TDMI_TRANSPORT_LINK_H
@@ -15,7 +15,9 @@ typedef struct tdmi_link_ops {
      * gone, and everything it had sent has been given. */
     tdm_status (*send)(tdmi_link *link, const struct iovec *parts, int count, size_t *moved);
     tdm_status (*receive)(tdmi_link *link, const struct iovec *parts, int count, size_t *moved);
-    /* To sleep on, edge-triggered; -1: the peer rings this rank's bell instead. */
+    /* NULL: what send takes leaves by itself. Else only while this rank calls; *flushed: all of it has left. */
+    tdm_status (*flush)(tdmi_link *link, bool *flushed);
+    /* To sleep on, edge-triggered; -1: the peer rings this rank's bell, or the links have one in common. */
     int (*fd)(const tdmi_link *link);
     void (*close)(tdmi_link *link);
 } tdmi_link_ops;

@@ -42,6 +42,8 @@ HOMES = {
     "cblas.h": "src/kernels/blas",
     "omp.h": "src/kernels/threads.c",
     "mpi.h": "src/engine/mpi",
+    "ucp/api/ucp.h": "src/transport/ucx",
+    "ucs/debug/log_def.h": "src/transport/ucx",
     "sodium.h": "src/store",
     "xxhash.h": "src/checkpoint",
     "jansson.h": ("src/checkpoint", "src/models/config.c", "src/train/metrics.c"),

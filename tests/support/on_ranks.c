@@ -40,6 +40,11 @@ tdm_group_options ranks_options(void)
     return own_options;
 }
 
+static bool uses_nodes(const ranks_spec *spec)
+{
+    return strstr(spec->transport, "nodes") != NULL;
+}
+
 static tdm_group_options options_of(const ranks_spec *spec, tdm_store *store, int rank)
 {
     tdm_group_options options;
@@ -47,7 +52,9 @@ static tdm_group_options options_of(const ranks_spec *spec, tdm_store *store, in
     options.store = store;
     options.rank = rank;
     options.size = spec->n;
-    options.transport = strcmp(spec->transport, "nodes") == 0 ? "auto" : spec->transport;
+    options.transport = strcmp(spec->transport, "nodes") == 0       ? "auto"
+                        : strcmp(spec->transport, "ucx nodes") == 0 ? "shm+ucx"
+                                                                    : spec->transport;
     options.timeout_s = spec->timeout_s > 0 ? spec->timeout_s : 10;
     options.rendezvous_timeout_s = spec->rendezvous_timeout_s > 0 ? spec->rendezvous_timeout_s : 10;
     return options;
@@ -123,7 +130,7 @@ static void child(const ranks_spec *spec, int port_fd, int rank, ranks_body body
     int port;
     if (read(port_fd, &port, sizeof port) != sizeof port)
         _exit(3);
-    if (strcmp(spec->transport, "nodes") == 0) {
+    if (uses_nodes(spec)) {
         char node[16];
         snprintf(node, sizeof node, "%d", rank / 2);
         setenv("TANDEM_NODE_ID", node, 1);
@@ -214,7 +221,7 @@ void ranks_run(const ranks_spec *spec, ranks_body body, void *arg)
     report[0] = '\0';
     if (spec->n > RANKS_MAX)
         fail_msg("at most %d ranks", RANKS_MAX);
-    if (spec->mode == RANKS_PROCESSES || strcmp(spec->transport, "nodes") == 0)
+    if (spec->mode == RANKS_PROCESSES || uses_nodes(spec))
         run_processes(spec, body, arg, deadline_s, report, sizeof report);
     else
         run_threads(spec, body, arg, deadline_s, report, sizeof report);

@@ -14,11 +14,18 @@
 
 #include <tandem/collective.h>
 
+/* What every rank can use to talk to every other: for loops over transports. */
+#ifdef TDMI_HAVE_UCX
+#define RANKS_TRANSPORTS "shm", "tcp", "ucx"
+#else
+#define RANKS_TRANSPORTS "shm", "tcp"
+#endif
+
 typedef enum { RANKS_THREADS, RANKS_PROCESSES } ranks_mode;
 
 typedef struct ranks_spec {
     int n;
-    const char *transport;  /* "shm", "tcp", or "nodes": processes on virtual nodes of two ranks each */
+    const char *transport;  /* "shm", "tcp", "ucx", or "nodes", "ucx nodes": processes on virtual nodes of two ranks each */
     ranks_mode mode;
     double timeout_s;       /* of collectives; 0: 10 */
     double rendezvous_timeout_s; /* 0: 10 */

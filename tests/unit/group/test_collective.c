@@ -185,6 +185,22 @@ static void every_type_and_operation_over_tcp(void **state)
     run_everything("tcp", RANKS_PROCESSES, 3, false, true);
 }
 
+#ifdef TDMI_HAVE_UCX
+static void every_type_and_operation_over_ucx(void **state)
+{
+    (void)state;
+    setenv("UCX_TLS", "tcp", 1);
+    run_everything("ucx", RANKS_THREADS, 3, true, true);
+    run_everything("ucx", RANKS_PROCESSES, 2, false, true);
+    run_everything("ucx nodes", RANKS_PROCESSES, 3, false, true);
+    run_everything("ucx", RANKS_THREADS, 2, false, false);
+    setenv("UCX_TLS", "posix", 1);
+    run_everything("ucx", RANKS_PROCESSES, 2, false, true);
+    run_everything("ucx", RANKS_THREADS, 3, false, false);
+    unsetenv("UCX_TLS");
+}
+#endif
+
 static void every_type_and_operation_over_virtual_nodes(void **state)
 {
     (void)state;
@@ -208,6 +224,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_and_operation_in_shared_memory),
         cmocka_unit_test(every_type_and_operation_over_tcp),
+#ifdef TDMI_HAVE_UCX
+        cmocka_unit_test(every_type_and_operation_over_ucx),
+#endif
         cmocka_unit_test(every_type_and_operation_over_virtual_nodes),
         cmocka_unit_test(large_messages_on_every_transport),
     };

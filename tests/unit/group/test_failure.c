@@ -8,13 +8,15 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static const char *const transports[] = {"shm", "tcp"};
+static const char *const transports[] = {RANKS_TRANSPORTS};
+static const int transport_count = sizeof transports / sizeof *transports;
 
 static void sleep_s(double seconds)
 {
@@ -92,7 +94,7 @@ static void different_calls_are_an_error_on_both_ranks_that_names_both(void **st
         {call_roots, {0, 1}, {"from rank 0", "from rank 1"}},
         {call_types, {0, 1}, {"float32", "int32"}},
     };
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             ranks_run(&(ranks_spec){.n = 2, .transport = transports[t]}, makes_another_call, (void *)(uintptr_t)&cases[i]);
 }
@@ -122,7 +124,7 @@ static const char *comes_late(tdm_group *group, void *arg)
 static void missing_ranks_are_listed_completely_and_alike_on_every_rank(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; t < transport_count; t++) {
         static lateness l;
         for (int which = 0; which < 2; which++) {
             l.late = which == 0 ? 1u << 2 | 1u << 4 : 1u;
@@ -165,10 +167,15 @@ static const char *dies_at_work(tdm_group *group, void *arg)
 static void a_killed_rank_is_an_error_on_all_others_within_a_second(void **state)
 {
     (void)state;
-    const char *const all[] = {"shm", "tcp", "nodes"};
-    for (int t = 0; t < 3; t++)
+    const char *const all[] = {RANKS_TRANSPORTS, "nodes"};
+    for (int t = 0; t < transport_count + 1; t++)
         ranks_run(&(ranks_spec){.n = 4, .transport = all[t], .mode = RANKS_PROCESSES, .timeout_s = 60, .dies = 1u << 2}, dies_at_work,
                   NULL);
+#ifdef TDMI_HAVE_UCX
+    setenv("UCX_TLS", "posix", 1); /* of a death, UCX's shared memory says nothing */
+    ranks_run(&(ranks_spec){.n = 3, .transport = "ucx", .mode = RANKS_PROCESSES, .timeout_s = 60, .dies = 1u << 2}, dies_at_work, NULL);
+    setenv("UCX_TLS", "tcp", 1);
+#endif
 }
 
 static const char *waits_for_the_dead(tdm_group *group, void *arg)
@@ -186,7 +193,7 @@ static const char *waits_for_the_dead(tdm_group *group, void *arg)
 static void a_rank_that_died_before_the_call_is_noticed_too(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         ranks_run(&(ranks_spec){.n = 3, .transport = transports[t], .mode = RANKS_PROCESSES, .timeout_s = 60, .dies = 1u << 1},
                   waits_for_the_dead, NULL);
 }
@@ -210,7 +217,7 @@ static const char *leaves_early(tdm_group *group, void *arg)
 static void a_rank_that_left_is_missed_by_name(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         for (int mode = 0; mode < 2; mode++)
             ranks_run(&(ranks_spec){.n = 3, .transport = transports[t], .mode = mode ? RANKS_PROCESSES : RANKS_THREADS}, leaves_early,
                       NULL);
@@ -231,7 +238,7 @@ static const char *works_on_while_others_leave(tdm_group *group, void *arg)
 static void a_clean_end_is_no_error_for_those_who_finish_later(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         for (int k = 0; k < 20; k++)
             ranks_run(&(ranks_spec){.n = 3, .transport = transports[t]}, works_on_while_others_leave, NULL);
 }
@@ -269,13 +276,14 @@ static const char *is_aborted(tdm_group *group, void *arg)
 static void an_abort_ends_every_wait_on_every_rank(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         ranks_run(&(ranks_spec){.n = 3, .transport = transports[t], .timeout_s = 20}, is_aborted, NULL);
     ranks_run(&(ranks_spec){.n = 4, .transport = "nodes", .timeout_s = 20}, is_aborted, NULL);
 }
 
 int main(void)
 {
+    setenv("UCX_TLS", "tcp", 0); /* opening all of them takes its time */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(different_calls_are_an_error_on_both_ranks_that_names_both),
         cmocka_unit_test(missing_ranks_are_listed_completely_and_alike_on_every_rank),

@@ -6,12 +6,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
 
-static const char *const transports[] = {"shm", "tcp"};
+static const char *const transports[] = {RANKS_TRANSPORTS};
+static const int transport_count = sizeof transports / sizeof *transports;
 
 /* ---- ranks that do not come ---- */
 
@@ -108,7 +110,7 @@ static const char *makes_groups_again(tdm_group *none, void *arg)
 static void a_store_serves_several_groups_at_once_and_one_after_another(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         for (int mode = 0; mode < 2; mode++)
             ranks_run(&(ranks_spec){.n = 3, .transport = transports[t], .mode = mode ? RANKS_PROCESSES : RANKS_THREADS, .no_group = true},
                       makes_groups_again, NULL);
@@ -187,7 +189,7 @@ static const char *makes_pairs(tdm_group *world, void *arg)
 static void disjoint_sub_groups_work_at_the_same_time_in_the_listed_order(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         for (int mode = 0; mode < 2; mode++)
             ranks_run(&(ranks_spec){.n = 4, .transport = transports[t], .mode = mode ? RANKS_PROCESSES : RANKS_THREADS}, makes_pairs, NULL);
     ranks_run(&(ranks_spec){.n = 4, .transport = "nodes"}, makes_pairs, NULL);
@@ -272,6 +274,7 @@ static void the_same_sub_group_can_be_made_many_times(void **state)
 
 int main(void)
 {
+    setenv("UCX_TLS", "tcp", 0); /* opening all of them takes its time */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_that_did_not_come_are_listed_alike_on_every_rank),
         cmocka_unit_test(ranks_that_disagree_about_the_size_do_not_meet),

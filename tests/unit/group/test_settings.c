@@ -99,7 +99,7 @@ static void what_is_missing_or_wrong_is_named(void **state)
         {"RANK=1 WORLD_SIZE=2", "MASTER_ADDR is not set"},
         {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost", "MASTER_PORT is not set"},
         {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=70000", "MASTER_PORT is \"70000\""},
-        {"RANK=0 WORLD_SIZE=1 TANDEM_TRANSPORT=pigeon", "TANDEM_TRANSPORT is \"pigeon\"; there are auto, shm and tcp"},
+        {"RANK=0 WORLD_SIZE=1 TANDEM_TRANSPORT=pigeon", "TANDEM_TRANSPORT is \"pigeon\"; there are auto, shm, tcp, ucx and shm+ucx"},
         {"RANK=0 WORLD_SIZE=1 TANDEM_TIMEOUT=soon", "TANDEM_TIMEOUT"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-static const char *const transports[] = {"shm", "tcp"};
+static const char *const transports[] = {RANKS_TRANSPORTS};
+static const int transport_count = sizeof transports / sizeof *transports;
 
 /* ---- overlap ---- */
 
@@ -96,7 +97,7 @@ static const char *one_call_is_late(tdm_group *group, void *arg)
 static void a_late_peer_of_one_group_does_not_hold_up_another(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         ranks_run(&(ranks_spec){.n = 3, .transport = transports[t]}, one_call_is_late, NULL);
 }
 
@@ -126,7 +127,7 @@ static const char *waits_crosswise(tdm_group *group, void *arg)
 static void waiting_in_one_group_serves_the_calls_of_another(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         ranks_run(&(ranks_spec){.n = 2, .transport = transports[t]}, waits_crosswise, NULL);
 }
 
@@ -190,7 +191,7 @@ static const char *allocates_nothing(tdm_group *group, void *arg)
 static void after_warm_up_calls_allocate_nothing(void **state)
 {
     (void)state;
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < transport_count; t++)
         ranks_run(&(ranks_spec){.n = 2, .transport = transports[t], .mode = RANKS_PROCESSES}, allocates_nothing, NULL);
 }
 
@@ -250,6 +251,7 @@ static void wrong_arguments_are_refused_and_the_group_lives_on(void **state)
 
 int main(void)
 {
+    setenv("UCX_TLS", "tcp", 0); /* opening all of them takes its time */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_calls_at_once_may_be_waited_for_in_any_order),
         cmocka_unit_test(a_late_peer_of_one_group_does_not_hold_up_another),
