@@ -89,10 +89,31 @@ static void sizes_are_those_of_the_larger_buffer(void **state)
     assert_int_equal(bench_count(&gather, 4, 1), 1); /* at least one element a rank */
 }
 
+static void every_type_is_measured_and_what_does_not_exist_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dtype, *op;
+        int code;
+    } cases[] = {{"bool", "bxor", 0}, {"complex64", "prod", 0}, {"u64", "avg", 0}, {"uint32", "band", 0}, {"bool", "avg", 2},
+                 {"float16", "bor", 2}, {"float31", "sum", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[4096], words[][20] = {"bench", "allreduce", "-b", "4K", "-e", "4K", "-i", "2", "--json", "-d", "", "-o", ""};
+        char *argv[14] = {NULL};
+        snprintf(words[10], sizeof words[10], "%s", cases[i].dtype);
+        snprintf(words[12], sizeof words[12], "%s", cases[i].op);
+        for (int k = 0; k < 13; k++)
+            argv[k] = words[k];
+        assert_int_equal(run_alone(argv, text, sizeof text), cases[i].code);
+        assert_true(cases[i].code != 0 || strstr(text, "\"wrong\":0}") != NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_wrong_element_is_counted_and_fails_the_command),
+        cmocka_unit_test(every_type_is_measured_and_what_does_not_exist_is_refused),
         cmocka_unit_test(bus_bandwidth_is_what_a_link_moves),
         cmocka_unit_test(sizes_are_those_of_the_larger_buffer),
     };
