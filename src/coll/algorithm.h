@@ -28,6 +28,13 @@ static inline void tdmi_steps_copy(tdmi_steps *s, tdmi_range src, tdmi_range dst
         tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_COPY, .to = -1, .from = -1, .src = src, .dst = dst});
 }
 
+static inline void tdmi_steps_reduce(tdmi_steps *s, tdmi_range src, tdmi_range dst, bool src_first)
+{
+    if (src.count > 0)
+        tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_REDUCE, .to = -1, .from = -1, .src = src, .dst = dst,
+                                      .received_first = src_first});
+}
+
 /* dst <- finished src; left out where the sum is the result already. */
 void tdmi_steps_finish(tdmi_steps *s, const tdmi_call *call, tdmi_range src, tdmi_range dst);
 
@@ -73,7 +80,47 @@ static inline bool tdmi_widens(const tdmi_call *call)
     return tdmi_accumulate_dtype(call->dtype, call->op) != call->dtype;
 }
 
-extern const tdmi_algorithm tdmi_direct, tdmi_direct_staged, tdmi_halving_doubling, tdmi_ring, tdmi_binomial,
-    tdmi_dissemination;
+static inline tdmi_traffic tdmi_traffic_sum(tdmi_traffic a, tdmi_traffic b)
+{
+    return (tdmi_traffic){a.messages + b.messages, a.elements_sent + b.elements_sent};
+}
+
+/* Where sums of whole vectors are kept. */
+static inline tdmi_buffer tdmi_sums_buffer(const tdmi_call *call)
+{
+    return tdmi_widens(call) ? TDMI_BUFFER_ACC : TDMI_BUFFER_OUT;
+}
+
+static inline int tdmi_modulo(int i, int n)
+{
+    return (i % n + n) % n;
+}
+
+/* The largest power of two up to x >= 1. */
+static inline int tdmi_highest_bit(int x)
+{
+    int bit = 1;
+    while (bit <= x / 2)
+        bit *= 2;
+    return bit;
+}
+
+/* The rank at a place of the order that rings and trees go through, and the place of a rank. */
+static inline int tdmi_rank_at(const tdmi_topology *topology, int place)
+{
+    return topology->order == NULL ? place : topology->order[place];
+}
+
+static inline int tdmi_place_of(const tdmi_topology *topology, int rank)
+{
+    int place = rank;
+    for (int i = 0; topology->order != NULL && i < topology->n; i++)
+        if (topology->order[i] == rank)
+            place = i;
+    return place;
+}
+
+extern const tdmi_algorithm tdmi_direct, tdmi_direct_staged, tdmi_halving_doubling, tdmi_recursive_doubling, tdmi_ring, tdmi_ring2,
+    tdmi_tree, tdmi_binomial, tdmi_dissemination, tdmi_parameter_server, tdmi_gather_to_one;
 
 #endif

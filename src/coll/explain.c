@@ -56,6 +56,12 @@ static void put_step(writer *w, const tdmi_step *step)
         put(w, " to ");
         put_range(w, step->dst);
         break;
+    case TDMI_STEP_REDUCE:
+        put(w, step->received_first ? "reduce in front " : "reduce ");
+        put_range(w, step->src);
+        put(w, " into ");
+        put_range(w, step->dst);
+        break;
     case TDMI_STEP_EXCHANGE:
     case TDMI_STEP_EXCHANGE_REDUCE: put_exchange(w, step); break;
     case TDMI_STEP_PUBLISH: put(w, "publish"); break;

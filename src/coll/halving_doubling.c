@@ -30,20 +30,12 @@ typedef struct block {
     int base, size;
 } block;
 
-static int highest_bit(int x)
-{
-    int bit = 1;
-    while (bit <= x / 2)
-        bit *= 2;
-    return bit;
-}
-
 static block block_of(int rank, int n)
 {
-    block b = {0, highest_bit(n)};
+    block b = {0, tdmi_highest_bit(n)};
     while (rank >= b.base + b.size) {
         b.base += b.size;
-        b.size = highest_bit(n - b.base);
+        b.size = tdmi_highest_bit(n - b.base);
     }
     return b;
 }
@@ -70,7 +62,7 @@ static int class_first(int n, int v, int m)
 
 static int position_of(int n, int chunk)
 {
-    return class_first(n, chunk, highest_bit(n) * 2);
+    return class_first(n, chunk, tdmi_highest_bit(n) * 2);
 }
 
 static int chunk_at(int n, int position)
@@ -140,7 +132,7 @@ typedef struct round {
 
 static round round_of(int v, int n, int length)
 {
-    if (highest_bit(n) == n) {
+    if (tdmi_highest_bit(n) == n) {
         int peer = v ^ length, mine = v & ~(length - 1), theirs = peer & ~(length - 1);
         return (round){.to = peer, .from = peer, .send_first = mine, .receive_first = theirs, .count = length};
     }

@@ -5,65 +5,47 @@
  *   rank 1   a1 b1 c1    a01 b1  c1    a01 B   c1    A  B  c1   A B C          every rank sends to rank + 1
  *   rank 2   a2 b2 c2    a2  b12 c2    a2  b12 C     a2 B  C    A B C          and ends its sums with its own chunk
  * A broadcast is a chain from root to root + 1 ..., in segments, so that all links are busy.
+ * Where the group has an order (links of different speed), rank + 1 is the next rank in it.
  *
  * Cost   allreduce 2(n-1) alpha + 2(n-1)/n S beta + (n-1)/n S gamma, half of it for each part alone;
  *        broadcast (segments + n - 2)(alpha + S beta / segments);  S bytes, alpha s/message, beta s/byte, gamma s/byte summed
  * Sums   chunk by chunk in another rotation: n > 2 gives other bits than the canonical tree.
  * Needs  links to two neighbours; scratch of two chunks in reduce-scatter, of S where sums are wider than the data.
  * Paper  Patarasuk and Yuan, JPDC 69(2), 2009, doi:10.1016/j.jpdc.2008.09.002 */
-#include "coll/algorithm.h"
+#include "coll/ring_way.h"
 
 #define SEGMENT_BYTES ((size_t)256 << 10)
 
-static int modulo(int i, int n)
+static void allreduce(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
-    return (i % n + n) % n;
-}
-
-static void gather(tdmi_steps *s, size_t total, int rank, int n)
-{
-    const int right = modulo(rank + 1, n), left = modulo(rank - 1, n);
-    for (int k = 0; k < n - 1; k++)
-        tdmi_steps_exchange(s, right, tdmi_chunk(TDMI_BUFFER_OUT, total, n, modulo(rank - k, n)), left,
-                            tdmi_chunk(TDMI_BUFFER_OUT, total, n, modulo(rank - k - 1, n)));
-}
-
-static void allreduce(tdmi_steps *s, const tdmi_call *call, int rank, int n)
-{
-    const int right = modulo(rank + 1, n), left = modulo(rank - 1, n);
-    const size_t count = call->count;
-    const tdmi_buffer sums = tdmi_widens(call) ? TDMI_BUFFER_ACC : TDMI_BUFFER_OUT;
+    const tdmi_ring_way way = tdmi_ring_way_of(topology, false, 0, 0, call->count);
+    const tdmi_buffer sums = tdmi_sums_buffer(call);
     if (sums == TDMI_BUFFER_ACC)
-        s->acc_count = count;
-    tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, count), tdmi_range_of(sums, 0, count));
-    for (int k = 0; k < n - 1; k++)
-        tdmi_steps_exchange_reduce(s, right, tdmi_chunk(sums, count, n, modulo(rank - k - 1, n)), left,
-                                   tdmi_chunk(sums, count, n, modulo(rank - k - 2, n)), false);
-    tdmi_steps_finish(s, call, tdmi_chunk(sums, count, n, rank), tdmi_chunk(TDMI_BUFFER_OUT, count, n, rank));
-    gather(s, count, rank, n);
+        s->acc_count = call->count;
+    tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, call->count), tdmi_range_of(sums, 0, call->count));
+    for (int k = 0; k < way.n - 1; k++)
+        tdmi_ring_reduce(s, &way, sums, k);
+    tdmi_steps_finish(s, call, tdmi_ring_chunk(&way, sums, way.place), tdmi_ring_chunk(&way, TDMI_BUFFER_OUT, way.place));
+    for (int k = 0; k < way.n - 1; k++)
+        tdmi_ring_gather(s, &way, k);
 }
 
-/* IN stays as it is: partial sums live in two slots of ACC, and the last in OUT where the types agree. */
-static void reduce_scatter(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void reduce_scatter(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
-    const int right = modulo(rank + 1, n), left = modulo(rank - 1, n);
-    const size_t count = call->count;
-    const bool widens = tdmi_widens(call);
-    tdmi_range sent = tdmi_range_of(TDMI_BUFFER_IN, (size_t)left * count, count);
-    s->acc_count = 2 * count;
-    if (widens) {
-        tdmi_steps_copy(s, sent, tdmi_range_of(TDMI_BUFFER_ACC, count, count));
-        sent = tdmi_range_of(TDMI_BUFFER_ACC, count, count);
-    }
-    for (int k = 0; k < n - 1; k++) {
-        tdmi_range sum = tdmi_range_of(TDMI_BUFFER_ACC, (size_t)(k % 2) * count, count);
-        if (k == n - 2 && !widens)
-            sum = tdmi_range_of(TDMI_BUFFER_OUT, 0, count);
-        tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, (size_t)modulo(rank - k - 2, n) * count, count), sum);
-        tdmi_steps_exchange_reduce(s, right, sent, left, sum, false);
-        sent = sum;
-    }
-    tdmi_steps_finish(s, call, sent, tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
+    const tdmi_ring_way way = tdmi_ring_way_of(topology, false, call->count, 0, call->count);
+    s->acc_count = 2 * call->count;
+    tdmi_ring_scatter_begin(s, &way, call);
+    for (int k = 0; k < way.n - 1; k++)
+        tdmi_ring_scatter(s, &way, call, k);
+    tdmi_ring_scatter_end(s, &way, call);
+}
+
+static void all_gather(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
+{
+    const tdmi_ring_way way = tdmi_ring_way_of(topology, false, call->count, 0, call->count);
+    tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, call->count), tdmi_ring_chunk(&way, TDMI_BUFFER_OUT, way.place));
+    for (int k = 0; k < way.n - 1; k++)
+        tdmi_ring_gather(s, &way, k);
 }
 
 static int segments_of(const tdmi_call *call)
@@ -72,10 +54,11 @@ static int segments_of(const tdmi_call *call)
     return segments > 1 << 20 ? 1 << 20 : (int)segments;
 }
 
-static void broadcast(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void broadcast(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
-    const int place = modulo(rank - call->root, n), segments = segments_of(call);
-    const int next = place == n - 1 ? -1 : modulo(rank + 1, n), before = place == 0 ? -1 : modulo(rank - 1, n);
+    const tdmi_ring_way way = tdmi_ring_way_of(topology, false, 0, 0, call->count);
+    const int segments = segments_of(call);
+    const int next = way.next == call->root ? -1 : way.next, before = topology->rank == call->root ? -1 : way.before;
     const tdmi_range nothing = tdmi_range_of(TDMI_BUFFER_OUT, 0, 0);
     for (int k = 0; k <= segments; k++) /* pass on what came in the round before */
         tdmi_steps_exchange(s, next, k > 0 && next >= 0 ? tdmi_chunk(TDMI_BUFFER_OUT, call->count, segments, k - 1) : nothing,
@@ -84,20 +67,15 @@ static void broadcast(tdmi_steps *s, const tdmi_call *call, int rank, int n)
 
 static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
-    const int rank = topology->rank, n = topology->n;
-    if (n == 1) {
+    if (topology->n == 1) {
         tdmi_steps_alone(s, call);
         return;
     }
     switch (call->coll) {
-    case TDMI_COLL_ALLREDUCE: allreduce(s, call, rank, n); break;
-    case TDMI_COLL_REDUCE_SCATTER: reduce_scatter(s, call, rank, n); break;
-    case TDMI_COLL_ALL_GATHER:
-        tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, call->count),
-                        tdmi_range_of(TDMI_BUFFER_OUT, (size_t)rank * call->count, call->count));
-        gather(s, call->count * (size_t)n, rank, n);
-        break;
-    default: broadcast(s, call, rank, n);
+    case TDMI_COLL_ALLREDUCE: allreduce(s, call, topology); break;
+    case TDMI_COLL_REDUCE_SCATTER: reduce_scatter(s, call, topology); break;
+    case TDMI_COLL_ALL_GATHER: all_gather(s, call, topology); break;
+    default: broadcast(s, call, topology);
     }
 }
 
@@ -109,20 +87,16 @@ static bool supports(tdmi_coll coll, bool uneven)
 
 static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
-    const int rank = topology->rank, n = topology->n;
-    const size_t count = call->count, hops = (size_t)n - 1;
-    const int right = modulo(rank + 1, n);
-    tdmi_traffic none = {0, 0};
-    if (n == 1)
-        return none;
-    switch (call->coll) {
-    case TDMI_COLL_ALLREDUCE: /* all chunks but its own, then all but its right neighbour's */
-        return (tdmi_traffic){2 * hops, 2 * count - tdmi_chunk(TDMI_BUFFER_OUT, count, n, rank).count -
-                                            tdmi_chunk(TDMI_BUFFER_OUT, count, n, right).count};
-    case TDMI_COLL_BROADCAST:
-        return right == call->root ? none : (tdmi_traffic){(size_t)segments_of(call), count};
-    default: return (tdmi_traffic){hops, hops * count};
-    }
+    const bool parts = call->coll == TDMI_COLL_REDUCE_SCATTER || call->coll == TDMI_COLL_ALL_GATHER;
+    const tdmi_ring_way way = tdmi_ring_way_of(topology, false, parts ? call->count : 0, 0, call->count);
+    tdmi_traffic t = {0, 0};
+    if (topology->n == 1)
+        return t;
+    if (call->coll == TDMI_COLL_BROADCAST)
+        return way.next == call->root ? t : (tdmi_traffic){(size_t)segments_of(call), call->count};
+    if (tdmi_coll_reduces(call->coll))
+        t = tdmi_ring_reduce_cost(&way);
+    return call->coll == TDMI_COLL_REDUCE_SCATTER ? t : tdmi_traffic_sum(t, tdmi_ring_gather_cost(&way));
 }
 
 const tdmi_algorithm tdmi_ring = {

@@ -27,9 +27,10 @@ typedef struct tdmi_range {
 typedef enum {
     /* local */
     TDMI_STEP_COPY,   /* dst <- src, converting between dtype and accumulate type where the buffers differ in it */
+    TDMI_STEP_REDUCE, /* dst <- dst op src, or src op dst where `received_first`; both of the accumulate type */
     TDMI_STEP_FINISH, /* dst <- the finished value of src: times 1/n for AVG, rounded to dtype; src is ACC or dst itself */
     /* links: sends `src` to `to` while receiving from `from`; either peer may be -1. What travels is the type of the buffer
-     * sent from, so sender's src and receiver's dst are both dtype or both accumulate type. */
+     * sent from, so sender's src and receiver's dst are both dtype or both accumulate type. src and dst lie apart. */
     TDMI_STEP_EXCHANGE,        /* dst <- received */
     TDMI_STEP_EXCHANGE_REDUCE, /* dst <- dst op received, or received op dst where `received_first` */
     /* shared memory. Buffers of other ranks are read and written in place. */
@@ -97,7 +98,8 @@ typedef struct tdmi_call {
 /* Which rank of how many, and on which node each of them is: nodes are numbered from 0 in the order of their first ranks. */
 typedef struct tdmi_topology {
     int rank, n;
-    const int *node; /* [n]; NULL: all on one */
+    const int *node;  /* [n]; NULL: all on one */
+    const int *order; /* [n], the ranks as rings and trees that may reorder sums should go through them; NULL: 0, 1, 2 ... */
 } tdmi_topology;
 
 /* Elements of a rank's IN and OUT; 0 where it has none (OUT of a gather or reduce off the root, IN of a scatter off it). */
@@ -117,6 +119,9 @@ bool tdmi_call_is_pairwise(const tdmi_call *call);
  * (uneven gather, scatter, alltoall) TDMI_UNKNOWN_BYTES. */
 #define TDMI_UNKNOWN_BYTES ((size_t)1 << 20)
 size_t tdmi_call_bytes(const tdmi_call *call, int n);
+
+/* Whether another order of additions can give other bits. */
+bool tdmi_depends_on_order(const tdmi_call *call, int n);
 
 typedef struct tdmi_steps {
     tdmi_step *step;

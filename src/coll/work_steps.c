@@ -55,6 +55,13 @@ static void copy(const tdmi_run *run, const tdmi_step *step, size_t at, size_t c
     }
 }
 
+static void reduce(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
+{
+    char *dst = own_address(run, step->dst, at), *src = own_address(run, step->src, at);
+    tdmi_reduce_pair(tdmi_work_dtype(run, step->dst.buffer), run->request.call.op, step->received_first ? src : dst,
+                     step->received_first ? dst : src, dst, count);
+}
+
 /* Where the source of a COPY_FROM starts. */
 static size_t first_of(const tdmi_run *run, const tdmi_step *step)
 {
@@ -106,6 +113,7 @@ bool tdmi_work_step(tdmi_run *run, const tdmi_step *step)
     const size_t left = step->src.count - run->at, count = left < piece ? left : piece, at = run->at;
     switch (step->kind) {
     case TDMI_STEP_COPY: copy(run, step, at, count); break;
+    case TDMI_STEP_REDUCE: reduce(run, step, at, count); break;
     case TDMI_STEP_FINISH:
         tdmi_reduce_finish(call->dtype, call->op, run->team->n, own_address(run, step->src, at), own_address(run, step->dst, at),
                            count);

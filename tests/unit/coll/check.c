@@ -136,13 +136,14 @@ static void free_buffers(const replay_buffers *b, bool shared)
         free(in < out ? in : out);
 }
 
-static void check_traffic(const tdmi_algorithm *algorithm, const calls *c, const int *node)
+static void check_traffic(const tdmi_algorithm *algorithm, const calls *c, const tdmi_topology *common)
 {
     const int n = c->n;
     tdmi_steps list = {0};
     for (int rank = 0; rank < n; rank++) {
         const tdmi_call *call = &c->of_rank[rank];
-        const tdmi_topology topology = {.rank = rank, .n = n, .node = node};
+        tdmi_topology topology = *common;
+        topology.rank = rank;
         tdmi_steps_clear(&list);
         algorithm->steps(&list, call, &topology);
         tdmi_traffic counted = tdmi_steps_traffic(&list), cost = algorithm->cost(call, &topology);
@@ -176,7 +177,8 @@ void check_collective(const tdmi_algorithm *algorithm, tdmi_coll coll, tdm_dtype
         memset(buffers[i].out, 0x5a, replay_out_bytes(call, i % n, n));
         memcpy(buffers[i].in, inputs[i], in_bytes);
     }
-    const char *failure = replay(algorithm, c.of_rank, options.node, n, CALLS, buffers, options.seed, options.races);
+    const tdmi_topology topology = {.n = n, .node = options.node, .order = options.order};
+    const char *failure = replay(algorithm, c.of_rank, &topology, CALLS, buffers, options.seed, options.races);
     if (failure != NULL)
         fail_msg("%s %s%s %s %s count %zu n %d%s: %s", algorithm->name, tdmi_coll_name(coll), kind, tdm_dtype_name(dtype),
                  tdm_op_name(op), count, n, placed, failure);
@@ -197,7 +199,7 @@ void check_collective(const tdmi_algorithm *algorithm, tdmi_coll coll, tdm_dtype
         free_buffers(&buffers[i], shared);
         free(inputs[i]);
     }
-    check_traffic(algorithm, &c, options.node);
+    check_traffic(algorithm, &c, &topology);
     free(buffers);
     free(inputs);
     free_calls(&c);

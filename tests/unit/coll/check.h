@@ -9,7 +9,7 @@ typedef struct check_options {
     bool exact; /* small whole numbers, whose sums are the same in any order */
     bool races;
     bool uneven;     /* parts of different sizes, some empty */
-    const int *node; /* [n]; NULL: all on one */
+    const int *node, *order; /* as in tdmi_topology */
     unsigned seed;
 } check_options;
 

@@ -135,6 +135,19 @@ static void copy(machine *m, const rank_state *r, const tdmi_step *step)
         FAIL(m, "rank %d step %zu narrows without finishing", r->rank, r->step);
 }
 
+static void reduce(machine *m, const rank_state *r, const tdmi_step *step)
+{
+    unsigned char *src = reach(m, r, r, step->src, false), *dst = reach(m, r, r, step->dst, true);
+    if (src == NULL || dst == NULL)
+        return;
+    if (step->src.count != step->dst.count || dtype_of(m, step->src.buffer) != acc_dtype(m) ||
+        dtype_of(m, step->dst.buffer) != acc_dtype(m))
+        FAIL(m, "rank %d step %zu reduces what is not alike", r->rank, r->step);
+    else
+        tdmi_reduce_pair(acc_dtype(m), m->call->op, step->received_first ? src : dst, step->received_first ? dst : src, dst,
+                         step->src.count);
+}
+
 static void copy_from(machine *m, rank_state *r, const tdmi_step *step)
 {
     const rank_state *peer = &m->ranks[step->from];
@@ -218,9 +231,17 @@ static void take(machine *m, rank_state *r, const tdmi_step *step)
     m->ranks[step->from].taken = true;
 }
 
+/* What is sent may change only when it is sent, so it is not where received data goes. */
+static bool lie_apart(tdmi_range a, tdmi_range b)
+{
+    return a.buffer != b.buffer || a.count == 0 || b.count == 0 || a.first + a.count <= b.first || b.first + b.count <= a.first;
+}
+
 /* One exchange as far as it goes; true when it is over. */
 static bool exchange(machine *m, rank_state *r, const tdmi_step *step)
 {
+    if (step->to >= 0 && step->from >= 0 && !lie_apart(step->src, step->dst))
+        FAIL(m, "rank %d step %zu receives into what it sends", r->rank, r->step);
     if (!r->posted) {
         r->posted = true;
         r->taken = step->to < 0;
@@ -276,6 +297,7 @@ static bool advance(machine *m, rank_state *r)
     switch (step->kind) {
     case TDMI_STEP_COPY:
     case TDMI_STEP_FINISH: copy(m, r, step); break;
+    case TDMI_STEP_REDUCE: reduce(m, r, step); break;
     case TDMI_STEP_EXCHANGE:
     case TDMI_STEP_EXCHANGE_REDUCE: {
         bool was_posted = r->posted, was_received = r->received;
@@ -350,17 +372,20 @@ static void run(machine *m, unsigned seed)
             FAIL(m, "a message from rank %d to rank %d was never taken", i / m->n, i % m->n);
 }
 
-const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, const int *node, int n, int calls,
+const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, const tdmi_topology *topology, int calls,
                    const replay_buffers *buffers, unsigned seed, bool races)
 {
     const tdmi_call *call = of_rank;
+    const int n = topology->n;
     machine m = {.call = call, .of_rank = of_rank, .n = n, .calls = calls, .buffers = buffers, .races = races};
     m.ranks = calloc((size_t)n, sizeof *m.ranks);
     m.links = calloc((size_t)(n * n), sizeof *m.links);
     for (int r = 0; r < n; r++) {
         rank_state *state = &m.ranks[r];
         state->rank = r;
-        algorithm->steps(&state->list, &of_rank[r], &(tdmi_topology){.rank = r, .n = n, .node = node});
+        tdmi_topology own = *topology;
+        own.rank = r;
+        algorithm->steps(&state->list, &of_rank[r], &own);
         if (state->list.status != TDM_OK)
             FAIL(&m, "the list of rank %d could not be made", r);
         if (state->list.stage_count * tdm_dtype_size(call->dtype) > TDMI_STAGE_BYTES)

@@ -14,10 +14,9 @@ typedef struct replay_buffers {
 } replay_buffers;
 
 /* Runs `calls` equal calls one after the other on n ranks; of_rank[r] is the call as rank r makes it, buffers[c * n + r] are
- * those of rank r in call c. node: [n], or NULL for one node. `seed` decides
- * which rank goes on when; `races` looks for races, in time that grows with the square of the steps. Returns NULL, or what
+ * those of rank r in call c. topology: without rank. `seed` decides which rank goes on when; `races` looks for races, in time that grows with the square of the steps. Returns NULL, or what
  * went wrong (static storage). */
-const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, const int *node, int n, int calls,
+const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, const tdmi_topology *topology, int calls,
                    const replay_buffers *buffers, unsigned seed, bool races);
 
 /* Bytes of IN and OUT that a rank gives. */

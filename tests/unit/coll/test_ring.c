@@ -67,7 +67,7 @@ static void two_ranks_give_the_canonical_bits_and_three_do_not(void **state)
     float in[3][3] = {{1e8f, 1e8f, 1e8f}, {1, 1, 1}, {-1e8f, -1e8f, -1e8f}}, out[3][3];
     replay_buffers buffers[3] = {{in[0], out[0]}, {in[1], out[1]}, {in[2], out[2]}};
     const tdmi_call call = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 3};
-    assert_null(replay(&tdmi_ring, (tdmi_call[3]){call, call, call}, NULL, 3, 1, buffers, 0, false));
+    assert_null(replay(&tdmi_ring, (tdmi_call[3]){call, call, call}, &(tdmi_topology){.n = 3}, 1, buffers, 0, false));
     assert_memory_equal(out[0], out[1], sizeof out[0]);
     assert_memory_equal(out[0], out[2], sizeof out[0]);
     assert_true(out[0][0] != out[0][1] || out[0][1] != out[0][2]); /* equal sums, another order in each chunk */

@@ -47,10 +47,12 @@ static void the_default_follows_what_the_ranks_have_in_common(void **state)
     (void)state;
     const tdmi_call small = {.coll = TDMI_COLL_BROADCAST, .dtype = TDM_F32, .root = 0, .count = 10};
     const tdmi_call short_sum = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .root = -1, .count = 256};
+    const tdmi_call long_sum = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .root = -1, .count = 10000};
     const tdmi_call large = {.coll = TDMI_COLL_BROADCAST, .dtype = TDM_F32, .root = 0, .count = 1 << 20};
     assert_string_equal(chosen(&allreduce, 4, EVERYTHING), "direct");
     assert_string_equal(chosen(&allreduce, 4, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE), "direct_staged");
-    assert_string_equal(chosen(&allreduce, 4, TDMI_NEEDS_LINKS), "halving_doubling");
+    assert_string_equal(chosen(&short_sum, 4, TDMI_NEEDS_LINKS), "recursive_doubling");
+    assert_string_equal(chosen(&long_sum, 4, TDMI_NEEDS_LINKS), "halving_doubling");
     assert_string_equal(chosen(&all_gather, 5, TDMI_NEEDS_LINKS), "halving_doubling");
     assert_string_equal(chosen(&small, 4, TDMI_NEEDS_LINKS), "binomial");
     assert_string_equal(chosen(&large, 4, TDMI_NEEDS_LINKS), "ring");
@@ -99,6 +101,9 @@ static void a_name_is_forced_where_it_exists(void **state)
     setenv("TANDEM_ALGO", "Ring", 1); /* as NCCL spells it */
     assert_string_equal(chosen(&all_gather, 4, EVERYTHING), "ring");
     assert_string_equal(chosen(&allreduce, 2, EVERYTHING), "ring");
+    setenv("TANDEM_ALGO", "Tree", 1);
+    assert_string_equal(chosen(&allreduce, 2, EVERYTHING), "tree");
+    setenv("TANDEM_ALGO", "Ring", 1);
     assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct_staged"); /* a ring is no barrier */
     setenv("TANDEM_ALGO", "halving_doubling", 1);
     assert_string_equal(chosen(&allreduce, 7, EVERYTHING), "halving_doubling");
@@ -126,6 +131,9 @@ static void a_ring_of_sums_must_be_allowed(void **state)
             "allreduce over 3 ranks: algorithm ring adds in another order than the canonical tree");
     refused("ring", &allreduce, 3, EVERYTHING, TDM_ERR_UNSUPPORTED, "TANDEM_SUM_ORDER=fast");
     setenv("TANDEM_ALGO", "ring", 1);
+    whole.dtype = TDM_C64;
+    refused("tree", &whole, 3, EVERYTHING, TDM_ERR_UNSUPPORTED, "TANDEM_SUM_ORDER=fast");
+    setenv("TANDEM_ALGO", "ring", 1);
     whole.dtype = TDM_I32;
     assert_string_equal(chosen(&whole, 3, EVERYTHING), "ring"); /* whole numbers have one sum */
     setenv("TANDEM_SUM_ORDER", "fast", 1);
@@ -135,7 +143,7 @@ static void a_ring_of_sums_must_be_allowed(void **state)
 static void what_cannot_be_is_refused_with_what_exists(void **state)
 {
     (void)state;
-    refused("tree", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "\"tree\" is no algorithm; there are direct, ");
+    refused("bush", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "\"bush\" is no algorithm; there are direct, ");
     refused("all_reduce=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "there are allreduce, reduce_scatter");
     refused("barrier=ring", &allreduce, 4, EVERYTHING, TDM_ERR_UNSUPPORTED,
             "ring has no barrier; barrier has direct, direct_staged, dissemination");
