@@ -8,6 +8,7 @@
 #include <tandem/dtype.h>
 #include <tandem/group.h>
 #include <tandem/launch.h>
+#include <tandem/message.h>
 #include <tandem/op.h>
 #include <tandem/recorder.h>
 #include <tandem/reducer.h>

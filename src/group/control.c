@@ -83,8 +83,7 @@ static void handle(tdm_group *group, int rank, const tdmi_frame *frame, const ui
     case TDMI_FRAME_FAILURE:
         tdmi_group_fail(group, tdmi_fail(status_of(frame->number), "%.*s", (int)frame->nbytes, (const char *)payload));
         break;
-    case TDMI_FRAME_DATA:
-    case TDMI_FRAME_SIGNATURE: control->closed = true; break; /* not here: the other end broke */
+    default: control->closed = true; /* not here: the other end broke */
     }
 }
 

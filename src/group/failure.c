@@ -117,6 +117,24 @@ static fate remote_fate(tdmi_control *control)
     return f;
 }
 
+/* Whether a message under way waits for a rank of this node that has left. What it had sent lies here and is read first; of a
+ * rank on another node its stream says when that is over. */
+static bool misses_message(tdm_group *group, int rank)
+{
+    bool moved = true;
+    while (group->is_local[rank] && tdmi_messages_need(group, rank)) {
+        if (!moved)
+            return true;
+        moved = false;
+        tdm_status status = tdmi_messages_advance(group, &moved);
+        if (status != TDM_OK) {
+            tdmi_group_fail(group, status);
+            return false;
+        }
+    }
+    return false;
+}
+
 /* A rank that is gone is missed by calls it did not finish, a dead one by all that is to come. What it had done before, the
  * others may still finish. */
 static bool hear_departure(tdm_group *group, int rank, fate f)
@@ -125,6 +143,9 @@ static bool hear_departure(tdm_group *group, int rank, fate f)
     if (f.died && (missed || group->active == NULL))
         tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d of group %s (process %d on %s) died; see its log", rank,
                                          group->name, group->pid[rank], group->host_name + (size_t)rank * TDMI_HOST_NAME_BYTES));
+    else if (f.left && !missed && misses_message(group, rank))
+        tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d left group %s; rank %d has a message from or to it under way", rank,
+                                         group->name, group->rank));
     else if (f.left && missed)
         tdmi_group_fail(group, tdmi_fail(TDM_ERR_PEER_LOST, "rank %d left group %s after %llu calls; call %llu needs it", rank,
                                          group->name, (unsigned long long)f.done, (unsigned long long)group->number));
@@ -204,6 +225,11 @@ void tdmi_group_check(tdm_group *group)
 {
     if (atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK || hear_all(group))
         return;
+    tdm_status late = tdmi_messages_late(group);
+    if (late != TDM_OK) {
+        tdmi_group_fail(group, late);
+        return;
+    }
     for (const tdm_work *work = group->active; work != NULL; work = work->next) {
         tdmi_group_record_arrivals(group, work);
         tdm_status status = tdmi_run_compare(&work->run);

@@ -5,6 +5,7 @@
 #define TDMI_GROUP_GROUP_H
 
 #include "coll/run.h"
+#include "group/messages.h"
 #include "group/record.h"
 #include "group/settings.h"
 #include "trace/recorder.h"
@@ -54,6 +55,8 @@ struct tdm_work {
     uint64_t entry;       /* in the recorder; 0: none */
     bool started, waited; /* its start is noted there; it was looked at before; guarded by the group's lock */
     bool done;            /* guarded by the group's lock */
+    bool is_message;      /* a send or receive; else a collective */
+    tdmi_message message;
 };
 
 /* What this rank knows from the control connection to one on another node. */
@@ -80,7 +83,7 @@ struct tdm_group {
     int *pid;               /* [size] */
     double timeout_s;
     void *board;            /* own tdmi_board, in the arena; NULL without shared memory */
-    char *rings;            /* own, in the arena: [size] of TDMI_RING_BYTES; NULL without shared memory */
+    char *rings;            /* own, in the arena: [2][size] of TDMI_RING_BYTES, for calls and for messages; NULL without shared memory */
     tdmi_ucx_port *ucx;     /* of links over UCX, or NULL; guarded by lock */
     tdmi_control *control;  /* [size]; NULL: all ranks are on this node */
     unsigned node_allocations; /* calls of tdm_alloc_node */
@@ -91,6 +94,7 @@ struct tdm_group {
     tdm_work *active;       /* in the order they were started; guarded by lock */
     tdm_work *idle;         /* guarded by lock */
     tdm_work *made;         /* active, idle, and done but not waited for; guarded by lock */
+    tdmi_messages messages; /* guarded by lock */
     uint64_t number;        /* of the last call; guarded by lock */
     bool waits_for_links;   /* some active work does; guarded by lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
@@ -108,9 +112,15 @@ struct tdm_group {
 /* ---- work.c: calls under way ---- */
 /* Starts a call; work NULL: blocks. */
 tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work);
+/* Starts a send or receive; work NULL: blocks. */
+tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm_work **work);
 /* Advances every call of the group; its lock is held. epilogues: those of fused calls may run in this thread. */
 void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved);
 void tdmi_group_free_work(tdm_group *group);
+static inline bool tdmi_group_is_busy(const tdm_group *group)
+{
+    return group->active != NULL || tdmi_messages_busy(&group->messages);
+}
 
 /* ---- wait.c ---- */
 /* Blocks until the work is done or the group has failed. */

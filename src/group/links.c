@@ -1,5 +1,5 @@
-/* links.c - the ways between a group's ranks: rings in shared memory inside a node, two TCP connections (data and control)
- * to each rank on another node, or one (control) and a UCX link. Every rank first lets the lower ones connect, then connects to the higher ones. */
+/* links.c - the ways between a group's ranks: rings in shared memory inside a node, TCP connections (data, control,
+ * messages) to each rank on another node, with a UCX link in the place of data where that is the transport. Every rank first lets the lower ones connect, then connects to the higher ones. */
 #include "group/group.h"
 
 #include "core/clock.h"
@@ -39,13 +39,17 @@ static tdm_status make_rings(tdm_group *group, const tdmi_record *records)
         const int peer = group->world_rank[r];
         const tdmi_arena *arena = tdmi_node_arena(group->world->node, peer);
         const uint64_t offset = records[r].ring_offset;
-        if (offset % 128 != 0 || offset + (size_t)group->size * TDMI_RING_BYTES > tdmi_arena_nbytes(arena))
+        if (offset % 128 != 0 || offset + 2 * (size_t)group->size * TDMI_RING_BYTES > tdmi_arena_nbytes(arena))
             return tdmi_fail(TDM_ERR_MISMATCH, "group %s: the record of rank %d is damaged", group->name, r);
+        char *own = group->rings + (size_t)r * TDMI_RING_BYTES;
+        char *theirs = tdmi_arena_base(arena) + offset + (size_t)group->rank * TDMI_RING_BYTES;
+        const size_t messages = (size_t)group->size * TDMI_RING_BYTES; /* their rings lie behind */
         tdmi_link *link;
-        tdm_status status = tdmi_ring_link_create(group->world->node, peer, group->rings + (size_t)r * TDMI_RING_BYTES,
-                                                  tdmi_arena_base(arena) + offset + (size_t)group->rank * TDMI_RING_BYTES, &link);
+        tdm_status status = tdmi_ring_link_create(group->world->node, peer, own, theirs, &link);
         if (status == TDM_OK)
             status = tdmi_channel_create(link, &group->team.channel[r]);
+        if (status == TDM_OK)
+            status = tdmi_ring_link_create(group->world->node, peer, own + messages, theirs + messages, &group->messages.link[r]);
         if (status != TDM_OK)
             return status;
     }
@@ -96,27 +100,34 @@ static tdm_status add_connection(tdm_group *group, int rank, tdmi_tcp_purpose pu
         group->control[rank].fd = fd;
         return TDM_OK;
     }
+    if (purpose == TDMI_TCP_MESSAGES)
+        return tdmi_tcp_link_create(fd, &group->messages.link[rank]);
     tdm_status status = tdmi_tcp_link_create(fd, &link);
     return status == TDM_OK ? tdmi_channel_create(link, &group->team.channel[rank]) : status;
 }
 
 static bool has_purpose(const tdm_group *group, int purpose)
 {
-    return purpose == TDMI_TCP_CONTROL || !group->world->ucx;
+    return purpose != TDMI_TCP_DATA || !group->world->ucx;
 }
 
 static bool is_wanted(const tdm_group *group, int from, tdmi_tcp_purpose purpose)
 {
     if (from < 0 || from >= group->rank || group->is_local[from] || !has_purpose(group, purpose))
         return false;
-    return purpose == TDMI_TCP_CONTROL ? group->control[from].fd < 0 : group->team.channel[from] == NULL;
+    switch (purpose) {
+    case TDMI_TCP_CONTROL: return group->control[from].fd < 0;
+    case TDMI_TCP_MESSAGES: return group->messages.link[from] == NULL;
+    default: return group->team.channel[from] == NULL;
+    }
 }
 
 static tdm_status accept_lower(tdm_group *group, int listener, int64_t deadline_ns)
 {
     int left = 0;
     for (int r = 0; r < group->rank; r++)
-        left += group->is_local[r] ? 0 : has_purpose(group, TDMI_TCP_DATA) + has_purpose(group, TDMI_TCP_CONTROL);
+        for (int purpose = 0; purpose < TDMI_TCP_PURPOSES && !group->is_local[r]; purpose++)
+            left += has_purpose(group, purpose);
     while (left > 0) {
         int from, fd;
         tdmi_tcp_purpose purpose;
@@ -133,7 +144,7 @@ static tdm_status accept_lower(tdm_group *group, int listener, int64_t deadline_
             char ranks[256];
             for (int r = 0; r < group->size; r++)
                 missing[r] = r < group->rank && !group->is_local[r] &&
-                             (group->control[r].fd < 0 || (has_purpose(group, TDMI_TCP_DATA) && group->team.channel[r] == NULL));
+                             (group->control[r].fd < 0 || group->messages.link[r] == NULL || (has_purpose(group, TDMI_TCP_DATA) && group->team.channel[r] == NULL));
             tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
             return tdmi_fail_while(status, "rank %d of group %s waited for connections of ranks %s", group->rank, group->name, ranks);
         }
@@ -237,8 +248,12 @@ static tdm_status watch_all(tdm_group *group)
     for (int r = 0; r < group->size; r++) {
         const tdmi_channel *channel = group->team.channel[r];
         const int data = channel != NULL ? channel->link->ops->fd(channel->link) : -1;
+        const tdmi_link *link = group->messages.link[r];
+        const int messages = link != NULL ? link->ops->fd(link) : -1;
         const int control = group->control != NULL ? group->control[r].fd : -1;
         tdm_status status = data >= 0 ? tdmi_poller_watch(group->world, data) : TDM_OK;
+        if (status == TDM_OK && messages >= 0)
+            status = tdmi_poller_watch(group->world, messages);
         if (status == TDM_OK && control >= 0)
             status = tdmi_poller_watch(group->world, control);
         if (status != TDM_OK)
@@ -267,11 +282,11 @@ tdm_status tdmi_links_reserve(tdm_group *group)
 {
     void *rings;
     tdmi_arena *arena = tdmi_node_arena(group->world->node, group->world->rank);
-    tdm_status status = tdmi_arena_reserve(arena, (size_t)group->size * TDMI_RING_BYTES, &rings);
+    tdm_status status = tdmi_arena_reserve(arena, 2 * (size_t)group->size * TDMI_RING_BYTES, &rings);
     if (status != TDM_OK)
         return status;
     group->rings = rings;
-    for (int r = 0; r < group->size; r++)
+    for (int r = 0; r < 2 * group->size; r++)
         tdmi_ring_clear(group->rings + (size_t)r * TDMI_RING_BYTES);
     return TDM_OK;
 }
@@ -281,7 +296,8 @@ tdm_status tdmi_links_make(tdm_group *group, const tdmi_record *records, int64_t
     if (group->size == 1)
         return TDM_OK;
     group->team.channel = tdmi_calloc((size_t)group->size, sizeof *group->team.channel, "group");
-    if (group->team.channel == NULL)
+    group->messages.link = tdmi_calloc((size_t)group->size, sizeof *group->messages.link, "group");
+    if (group->team.channel == NULL || group->messages.link == NULL)
         return TDM_ERR_NO_MEMORY;
     tdm_status status = group->local_size > 1 ? make_rings(group, records) : TDM_OK;
     if (status == TDM_OK && group->local_size < group->size)

@@ -239,6 +239,7 @@ void tdmi_group_unmake(tdm_group *group)
         atomic_fetch_sub(&world->link_busy, 1);
     tdmi_group_free_work(group);
     tdmi_plans_free(&group->team.plans);
+    tdmi_messages_free(group);
     tdmi_links_close(group);
     tdmi_boards_leave(group);
     tdmi_free(group->team.board);

@@ -76,7 +76,7 @@ static void check_all(tdmi_world *world)
     for (tdm_group *group = world->groups; group != NULL; group = group->next) {
         if (pthread_mutex_trylock(&group->lock) != 0)
             continue;
-        if (group->active != NULL)
+        if (tdmi_group_is_busy(group))
             tdmi_group_check(group);
         pthread_mutex_unlock(&group->lock);
     }

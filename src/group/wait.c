@@ -31,7 +31,7 @@ void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool epilogu
     for (tdm_group *group = world->groups; group != NULL; group = group->next) {
         if (group == except || pthread_mutex_trylock(&group->lock) != 0)
             continue; /* locked: someone else advances it */
-        if (group->active != NULL && atomic_load_explicit(&group->failure, memory_order_relaxed) == TDM_OK)
+        if (tdmi_group_is_busy(group) && atomic_load_explicit(&group->failure, memory_order_relaxed) == TDM_OK)
             tdmi_group_advance(group, epilogues, moved);
         pthread_mutex_unlock(&group->lock);
     }
@@ -43,7 +43,8 @@ static int64_t spin_ns(const tdm_work *work)
 {
     if (work->group->world->crowded)
         return 0;
-    int64_t expected = (int64_t)((double)tdmi_call_bytes(&work->run.request.call, work->group->size) / 2.5);
+    const size_t nbytes = work->is_message ? work->message.nbytes : tdmi_call_bytes(&work->run.request.call, work->group->size);
+    int64_t expected = (int64_t)((double)nbytes / 2.5);
     expected += SPIN_LEAST_NS;
     return expected < SPIN_MOST_NS ? expected : SPIN_MOST_NS;
 }

@@ -23,6 +23,7 @@ static tdm_status take_idle(tdm_group *group, tdm_work **out)
         work->next_made = group->made;
         group->made = work;
     }
+    work->is_message = false;
     work->done = work->started = work->waited = false;
     work->next = NULL;
     *out = work;
@@ -78,6 +79,17 @@ static void note_links(tdm_group *group, bool waits)
     atomic_fetch_add(&group->world->link_busy, waits ? 1 : -1);
 }
 
+/* False: the group has failed. */
+static bool advance_messages(tdm_group *group, bool *moved)
+{
+    tdm_status status = tdmi_messages_advance(group, moved);
+    if (status == TDM_ERR_PEER_LOST)
+        tdmi_group_lost(group);
+    else if (status != TDM_OK)
+        tdmi_group_fail(group, status);
+    return status == TDM_OK;
+}
+
 void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
 {
     tdmi_turns turns = {.links = true, .stage = true, .epilogues = epilogues};
@@ -105,7 +117,9 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
         waits_for_links |= work->run.way != NULL && work->run.way->uses_links;
         at = &work->next;
     }
-    note_links(group, waits_for_links);
+    if (tdmi_messages_busy(&group->messages) && !advance_messages(group, moved))
+        return;
+    note_links(group, waits_for_links || tdmi_messages_busy(&group->messages));
 }
 
 static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work **out)
@@ -139,10 +153,51 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
     return status;
 }
 
+static tdm_status start_message(tdm_group *group, const tdmi_message *message, tdm_work **out)
+{
+    tdm_work *work = NULL;
+    pthread_mutex_lock(&group->lock);
+    tdmi_group_catch_up(group, tdmi_now_ns());
+    tdm_status status = tdmi_group_failure(group);
+    if (status == TDM_OK)
+        status = tdmi_messages_prepare(group, message);
+    if (status == TDM_OK)
+        status = take_idle(group, &work);
+    if (status == TDM_OK) {
+        bool moved = false;
+        work->is_message = true;
+        work->message = *message;
+        work->message.work = work;
+        tdm_status begun = tdmi_messages_begin(group, &work->message);
+        if (begun != TDM_OK)
+            tdmi_group_fail(group, begun);
+        else
+            tdmi_group_advance(group, true, &moved);
+        *out = work;
+    }
+    pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
 /* Waits and gives the handle back. */
+static tdm_status finish_message(tdm_work *work)
+{
+    tdm_group *group = work->group;
+    tdmi_group_wait(work);
+    pthread_mutex_lock(&group->lock);
+    const bool done = work->done;
+    if (!done)
+        tdmi_messages_drop(group, &work->message);
+    give_idle(group, work);
+    pthread_mutex_unlock(&group->lock);
+    return done ? TDM_OK : tdmi_group_failure(group);
+}
+
 static tdm_status finish(tdm_work *work)
 {
     tdm_group *group = work->group;
+    if (work->is_message)
+        return finish_message(work);
     tdmi_group_wait(work);
     pthread_mutex_lock(&group->lock);
     const bool done = work->done;
@@ -163,6 +218,20 @@ tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_wo
 {
     tdm_work *work = NULL;
     tdm_status status = start(group, request, &work);
+    if (status != TDM_OK)
+        return status;
+    if (work_out == NULL)
+        return finish(work);
+    *work_out = work;
+    if (atomic_load(&group->world->link_busy) > 0)
+        tdmi_progress_call(group->world);
+    return TDM_OK;
+}
+
+tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm_work **work_out)
+{
+    tdm_work *work = NULL;
+    tdm_status status = start_message(group, message, &work);
     if (status != TDM_OK)
         return status;
     if (work_out == NULL)
@@ -214,7 +283,7 @@ static const char *algorithm_name(const tdmi_way *way)
 const char *tdm_work_algorithm(tdm_work *work)
 {
     pthread_mutex_lock(&work->group->lock);
-    const char *name = algorithm_name(work->run.way);
+    const char *name = work->is_message ? NULL : algorithm_name(work->run.way);
     pthread_mutex_unlock(&work->group->lock);
     return name;
 }
@@ -224,7 +293,7 @@ size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
     const tdmi_run *run = &work->run;
     size_t length = 0;
     pthread_mutex_lock(&work->group->lock);
-    if (run->way != NULL)
+    if (!work->is_message && run->way != NULL)
         length = tdmi_explain(&run->request.call, algorithm_name(run->way), &run->way->steps, work->group->rank,
                               work->group->size, text, capacity);
     pthread_mutex_unlock(&work->group->lock);

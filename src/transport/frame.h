@@ -7,13 +7,18 @@
 #define TDMI_FRAME_HEAD 16
 #define TDMI_FRAME_DATA_MAX ((size_t)256 << 10) /* bytes of payload in one frame: a segment */
 #define TDMI_FRAME_TEXT_MAX 1024
+#define TDMI_FRAME_MESSAGE_HEAD 40 /* bytes of a MESSAGE frame in front of the message's own */
 
 typedef enum {
     TDMI_FRAME_DATA = 1,  /* on links: bytes of call `number` */
     TDMI_FRAME_SIGNATURE, /* on links: which call `number` is; before its data */
     TDMI_FRAME_ARRIVED,   /* on control connections: the sender has started call `number` */
     TDMI_FRAME_FAILURE,   /* the group is dead; number: tdm_status, payload: text */
-    TDMI_FRAME_GOODBYE    /* the sender leaves after call `number` */
+    TDMI_FRAME_GOODBYE,   /* the sender leaves after call `number` */
+    TDMI_FRAME_MESSAGE,   /* on message streams: message `number` of the sender, with its bytes if it is short */
+    TDMI_FRAME_PULL,      /* send the bytes of your message `number`: DATA frames */
+    TDMI_FRAME_TAKEN,     /* the bytes of your message `number` were read where they lie */
+    TDMI_FRAME_CREDIT     /* `number` more of your short messages were taken */
 } tdmi_frame_type;
 
 typedef struct tdmi_frame {

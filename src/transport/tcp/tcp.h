@@ -17,7 +17,7 @@ tdm_status tdmi_tcp_own_address(const char *toward, char *out, size_t nbytes);
 tdm_status tdmi_tcp_address_from_here(const char *peer, const char *own, char *out, size_t nbytes);
 
 /* What a connection is for; said in its first bytes. */
-typedef enum { TDMI_TCP_DATA, TDMI_TCP_CONTROL, TDMI_TCP_PURPOSES } tdmi_tcp_purpose;
+typedef enum { TDMI_TCP_DATA, TDMI_TCP_CONTROL, TDMI_TCP_MESSAGES, TDMI_TCP_PURPOSES } tdmi_tcp_purpose;
 
 /* Connects to the listener of rank `to` at host:port and says who calls. group: a number that only this group has. */
 tdm_status tdmi_tcp_connect(const char *host, int port, const tdmi_auth_key *key, uint64_t group, int from, int to,
