@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #define TDMI_SLOTS 64
+#define TDMI_ELSEWHERE_BYTES 192
 #define TDMI_PHASE_BITS 24 /* of a slot's word: times published; the rest is the number of the call, from 1 */
 
 /* Where the part of IN for a rank lies, in elements. */
@@ -34,6 +35,7 @@ typedef struct tdmi_board {
     _Atomic uint32_t forgotten;             /* ranks of the node that will not look here again */
     _Atomic uint32_t failure;               /* a tdm_status; release, after the text */
     char failure_text[TDMI_ERROR_TEXT_MAX];
+    _Atomic uint64_t elsewhere[TDMI_ELSEWHERE_BYTES / 8]; /* text: where this rank waits instead; group/elsewhere.c */
     tdmi_slot slot[TDMI_SLOTS];
 } tdmi_board;
 

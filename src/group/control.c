@@ -55,6 +55,11 @@ void tdmi_control_send_goodbye(tdm_group *group)
     send_all(group, TDMI_FRAME_GOODBYE, group->number, "");
 }
 
+void tdmi_control_send_elsewhere(tdm_group *group, const char *text)
+{
+    send_all(group, TDMI_FRAME_ELSEWHERE, 0, text);
+}
+
 /* Number of a status that came over the wire, or INTERNAL. */
 static tdm_status status_of(uint64_t number)
 {
@@ -83,6 +88,9 @@ static void handle(tdm_group *group, int rank, const tdmi_frame *frame, const ui
     case TDMI_FRAME_FAILURE:
         tdmi_group_fail(group, tdmi_fail(status_of(frame->number), "%.*s", (int)frame->nbytes, (const char *)payload));
         break;
+    case TDMI_FRAME_ELSEWHERE:
+        snprintf(control->elsewhere, sizeof control->elsewhere, "%.*s", (int)frame->nbytes, (const char *)payload);
+        break;
     default: control->closed = true; /* not here: the other end broke */
     }
 }
@@ -98,7 +106,8 @@ static void parse(tdm_group *group, int rank)
             control->closed = true;
             return;
         }
-        const size_t nbytes = frame.type == TDMI_FRAME_FAILURE ? frame.nbytes : 0;
+        const bool has_text = frame.type == TDMI_FRAME_FAILURE || frame.type == TDMI_FRAME_ELSEWHERE;
+        const size_t nbytes = has_text ? frame.nbytes : 0;
         if (control->in_nbytes - at < TDMI_FRAME_HEAD + nbytes)
             break;
         handle(group, rank, &frame, control->in + at + TDMI_FRAME_HEAD);

@@ -196,18 +196,24 @@ void tdmi_group_lost(tdm_group *group)
     tdmi_group_fail(group, TDM_ERR_PEER_LOST);
 }
 
+void tdmi_group_call_text(const tdm_work *work, char *text, size_t nbytes)
+{
+    uint8_t signature[TDMI_SIGNATURE_BYTES];
+    tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, work->group->rank, -1, signature);
+    tdmi_signature_text(signature, text, nbytes);
+}
+
 static void time_out(tdm_group *group, const tdm_work *work)
 {
     bool missing[group->size];
-    char ranks[256], call[160];
-    uint8_t signature[TDMI_SIGNATURE_BYTES];
+    char ranks[256], call[160], excuses[512];
     const int count = tdmi_run_missing(&work->run, missing);
     tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
-    tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, group->rank, -1, signature);
-    tdmi_signature_text(signature, call, sizeof call);
+    tdmi_group_excuses(group, missing, excuses, sizeof excuses);
+    tdmi_group_call_text(work, call, sizeof call);
     const unsigned long long number = work->run.number;
-    tdmi_group_fail(group, count > 0 ? tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: rank%s %s did not arrive within %g s",
-                                                 number, group->name, call, count == 1 ? "" : "s", ranks, group->timeout_s)
+    tdmi_group_fail(group, count > 0 ? tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: rank%s %s did not arrive within %g s%s",
+                                                 number, group->name, call, count == 1 ? "" : "s", ranks, group->timeout_s, excuses)
                                      : tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: all ranks arrived, but it was not over "
                                                  "within %g s", number, group->name, call, group->timeout_s));
 }
@@ -217,8 +223,11 @@ static void ask_who_is_there(tdm_group *group, const tdm_work *work)
 {
     const int64_t patience_ns = (int64_t)(group->timeout_s * 0.5e9);
     const int64_t ask_at = work->deadline_ns - (patience_ns > TDMI_NS_PER_S ? patience_ns : patience_ns / 2);
-    if (group->control != NULL && work->run.number > group->announced && tdmi_deadline_passed(ask_at))
+    if (!tdmi_deadline_passed(ask_at))
+        return;
+    if (group->control != NULL && work->run.number > group->announced)
         tdmi_control_announce(group);
+    tdmi_group_say_where(group, work);
 }
 
 void tdmi_group_check(tdm_group *group)
@@ -240,6 +249,7 @@ void tdmi_group_check(tdm_group *group)
             return;
         }
         ask_who_is_there(group, work);
+        tdmi_group_warn_of_stopped(group, work, group->heard_ns);
         if (tdmi_deadline_passed(work->deadline_ns)) {
             time_out(group, work);
             return;

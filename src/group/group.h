@@ -65,6 +65,7 @@ typedef struct tdmi_control {
     bool closed, left;      /* guarded by the group's lock, as is all below */
     bool mourned;           /* that it closed without a goodbye was seen at an earlier look */
     uint64_t done;          /* calls it had made when it left */
+    char elsewhere[TDMI_ELSEWHERE_BYTES]; /* the call of another group that it waits in; "": none known */
     uint8_t in[TDMI_FRAME_HEAD + TDMI_FRAME_TEXT_MAX];
     size_t in_nbytes;
 } tdmi_control;
@@ -99,8 +100,12 @@ struct tdm_group {
     bool waits_for_links;   /* some active work does; guarded by lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
     int64_t heard_ns;       /* when this rank last looked for failures; guarded by lock */
+    uint64_t said_where;    /* the call of which elsewhere.c told other groups; guarded by lock, as are the next two */
+    uint64_t warned;        /* the call that is known to wait for a stopped rank */
+    int64_t looked_ns;      /* when stopped ranks were looked for */
     tdmi_recorder_group recorder; /* guarded by lock */
     bool failure_recorded;  /* guarded by lock */
+    tdm_group *watched;     /* an older group of these ranks whose failure ends the making of this one; NULL: none */
     uint64_t asked;         /* last call that another rank announced; guarded by lock */
 
     pthread_mutex_t control_lock; /* for sending on control connections */
@@ -152,11 +157,24 @@ void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns);
 void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work);
 void tdmi_group_record_failure(tdm_group *group); /* once, if it has failed: entries of its calls, and the dump */
 
+/* "allreduce of 7 float32 (sum)" */
+void tdmi_group_call_text(const tdm_work *work, char *text, size_t nbytes);
+
+/* ---- elsewhere.c: why ranks are missing; all with the group's lock held ---- */
+/* Tells the ranks of the world's other groups that this rank waits here; and that it does not any more. */
+void tdmi_group_say_where(tdm_group *group, const tdm_work *work);
+void tdmi_group_unsay_where(tdm_group *group);
+/* A line in the log once a call has waited a second for a stopped process of this node. */
+void tdmi_group_warn_of_stopped(tdm_group *group, const tdm_work *work, int64_t now_ns);
+/* "; rank 1 waits in call 3 of group B, barrier; rank 2 (process 123) is stopped": as much as fits, "" where nothing is known. */
+void tdmi_group_excuses(const tdm_group *group, const bool *missing, char *text, size_t nbytes);
+
 /* ---- control.c: news between nodes ---- */
 void tdmi_control_hear(tdm_group *group);     /* group's lock held */
 void tdmi_control_announce(tdm_group *group); /* group's lock held: tells all how many calls this rank has started */
 void tdmi_control_send_failure(tdm_group *group, tdm_status status, const char *text);
 void tdmi_control_send_goodbye(tdm_group *group);
+void tdmi_control_send_elsewhere(tdm_group *group, const char *text);
 
 /* ---- links.c ---- */
 tdm_status tdmi_links_reserve(tdm_group *group); /* own rings, before the record is written */
@@ -176,8 +194,8 @@ void tdmi_progress_call(tdmi_world *world); /* the thread has something to do */
 void tdmi_progress_stop(tdmi_world *world);
 
 /* ---- make.c ---- */
-/* Meets the other ranks of a new group; rank and size are in it. Called by all of them. */
-tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *prefix, int rank, int size, double timeout_s,
+/* Meets the other ranks of a new group; rank and size are in it. Called by all of them. parent (NULL: none): has these ranks. */
+tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *name, const char *prefix, int rank, int size, double timeout_s,
                            tdm_group **out);
 void tdmi_group_unmake(tdm_group *group);
 

@@ -64,7 +64,7 @@ static tdm_status exchange_endpoints(tdm_group *group, const char *host, int por
     size_t nbytes[group->size];
     tdmi_put_u32(own, (uint32_t)port);
     memcpy(own + 4, host, strlen(host));
-    tdm_status status = tdmi_rendezvous(group->world->store, group->prefix, "tcp", NULL, group->name, group->rank, group->size, own,
+    tdm_status status = tdmi_rendezvous(group->world->store, group->prefix, "tcp", group->watched, group->name, group->rank, group->size, own,
                                         4 + strlen(host), deadline_ns, group->world->rendezvous_timeout_s, blocks, nbytes);
     if (status != TDM_OK)
         return status;

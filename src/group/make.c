@@ -54,7 +54,7 @@ static tdm_status exchange_records(tdm_group *group, const tdmi_record *own, int
     uint8_t bytes[TDMI_RECORD_BYTES_MAX];
     char *blocks[n];
     size_t nbytes[n];
-    tdm_status status = tdmi_rendezvous(group->world->store, group->prefix, "rank", NULL, group->name, group->rank, n, bytes,
+    tdm_status status = tdmi_rendezvous(group->world->store, group->prefix, "rank", group->watched, group->name, group->rank, n, bytes,
                                         tdmi_record_write(own, bytes), deadline_ns, group->world->rendezvous_timeout_s, blocks,
                                         nbytes);
     if (status != TDM_OK)
@@ -178,13 +178,14 @@ static tdm_status meet(tdm_group *group)
     return status;
 }
 
-tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *prefix, int rank, int size, double timeout_s,
+tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *name, const char *prefix, int rank, int size, double timeout_s,
                            tdm_group **out)
 {
     tdm_group *group = tdmi_calloc(1, sizeof *group, "group");
     if (group == NULL)
         return TDM_ERR_NO_MEMORY;
     group->world = world;
+    group->watched = parent;
     group->rank = rank;
     group->size = size;
     group->timeout_s = timeout_s;
@@ -206,8 +207,13 @@ tdm_status tdmi_group_make(tdmi_world *world, const char *name, const char *pref
     }
     if (status == TDM_OK && group->board != NULL)
         status = tdmi_links_reserve(group);
+    if (status == TDM_OK && size > 1)
+        status = tdmi_rendezvous_begin(world->store, prefix, name, rank);
     if (status == TDM_OK)
         status = meet(group);
+    if (size > 1)
+        status = tdmi_rendezvous_end(world->store, prefix, name, rank, status);
+    group->watched = NULL;
     if (status != TDM_OK) {
         tdmi_group_unmake(group);
         return status;

@@ -8,8 +8,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#define LOOK_EVERY_NS (50 * TDMI_NS_PER_MS)
+/* Between two looks at what may have happened to the others: the store's server answers to all of them. */
+static int64_t look_every_ns(int n)
+{
+    return 50 * TDMI_NS_PER_MS + n * (TDMI_NS_PER_MS / 4);
+}
 
 void tdmi_ranks_text(const bool *set, int n, char *text, size_t nbytes)
 {
@@ -84,18 +89,71 @@ static tdm_status heard_verdict(tdm_store *store, const char *prefix, const char
     return TDM_ERR_TIMEOUT;
 }
 
-/* tdmi_store_get that looks at a group now and then. */
-static tdm_status get_watching(tdm_store *store, const char *key, int64_t deadline_ns, tdm_group *watched, char **value, size_t *nbytes)
+static tdm_status leave_will(tdm_store *store, const char *key, const char *text)
+{
+    tdm_status status = tdmi_store_will(store, key, text, strlen(text));
+    return status == TDM_ERR_UNSUPPORTED ? TDM_OK : status; /* ranks of one process live and die together */
+}
+
+tdm_status tdmi_rendezvous_begin(tdm_store *store, const char *prefix, const char *group, int rank)
+{
+    char key[TDMI_STORE_KEY_MAX], text[256];
+    snprintf(key, sizeof key, "%s/gone", prefix);
+    snprintf(text, sizeof text, "group %s: rank %d (process %d) died before all ranks had met; see its log", group, rank, (int)getpid());
+    return leave_will(store, key, text);
+}
+
+tdm_status tdmi_rendezvous_end(tdm_store *store, const char *prefix, const char *group, int rank, tdm_status status)
+{
+    char key[TDMI_STORE_KEY_MAX], text[TDMI_ERROR_TEXT_MAX], own[TDMI_ERROR_TEXT_MAX];
+    if (status == TDM_OK) {
+        snprintf(key, sizeof key, "%s/left", prefix);
+        return leave_will(store, key, ""); /* from now on its going is the group's own matter */
+    }
+    if (status == TDM_ERR_TIMEOUT || status == TDM_ERR_PEER_LOST || status == TDM_ERR_MISMATCH)
+        return status; /* the others know */
+    snprintf(key, sizeof key, "%s/gone", prefix);
+    snprintf(own, sizeof own, "%s", tdm_error_text());
+    snprintf(text, sizeof text, "group %s: rank %d gave up before all ranks had met: %.800s", group, rank, own);
+    (void)!tdmi_store_offer(store, key, text, strlen(text)); /* else they wait until their time is up */
+    tdmi_error_set_text(own);
+    return status;
+}
+
+/* A rank whose connection to the store ended before all had met, or that could not go on. */
+static tdm_status heard_gone(tdm_store *store, const char *prefix)
+{
+    char key[TDMI_STORE_KEY_MAX], *text;
+    size_t nbytes;
+    bool has;
+    snprintf(key, sizeof key, "%s/gone", prefix);
+    tdm_status status = tdmi_store_has(store, key, &has);
+    if (status != TDM_OK || !has)
+        return status;
+    status = tdmi_store_get(store, key, tdmi_deadline_in(1), &text, &nbytes);
+    if (status != TDM_OK)
+        return status;
+    (void)tdmi_fail(TDM_ERR_PEER_LOST, "%s", text);
+    tdmi_free(text);
+    return TDM_ERR_PEER_LOST;
+}
+
+/* tdmi_store_get that looks now and then whether a rank has gone. */
+static tdm_status get_watching(tdm_store *store, const char *prefix, const char *key, int n, int64_t deadline_ns, tdm_group *watched,
+                               char **value, size_t *nbytes)
 {
     for (;;) {
-        int64_t look_ns = tdmi_now_ns() + LOOK_EVERY_NS;
-        tdm_status status = tdmi_store_get(store, key, watched != NULL && look_ns < deadline_ns ? look_ns : deadline_ns, value, nbytes);
-        if (status != TDM_ERR_TIMEOUT || watched == NULL || tdmi_deadline_passed(deadline_ns))
+        int64_t look_ns = tdmi_now_ns() + look_every_ns(n);
+        tdm_status status = tdmi_store_get(store, key, look_ns < deadline_ns ? look_ns : deadline_ns, value, nbytes);
+        if (status != TDM_ERR_TIMEOUT || tdmi_deadline_passed(deadline_ns))
             return status;
-        pthread_mutex_lock(&watched->lock);
-        tdmi_group_check(watched);
-        pthread_mutex_unlock(&watched->lock);
-        status = tdmi_group_failure(watched);
+        status = heard_gone(store, prefix);
+        if (status == TDM_OK && watched != NULL) {
+            pthread_mutex_lock(&watched->lock);
+            tdmi_group_check(watched);
+            pthread_mutex_unlock(&watched->lock);
+            status = tdmi_group_failure(watched);
+        }
         if (status != TDM_OK)
             return status;
     }
@@ -113,7 +171,7 @@ tdm_status tdmi_rendezvous(tdm_store *store, const char *prefix, const char *wha
     int have = 0;
     for (; status == TDM_OK && have < n; have++) {
         record_key(prefix, what, have, key);
-        status = get_watching(store, key, deadline_ns, watched, &records_out[have], &nbytes_out[have]);
+        status = get_watching(store, prefix, key, n, deadline_ns, watched, &records_out[have], &nbytes_out[have]);
         if (status != TDM_OK)
             break;
     }

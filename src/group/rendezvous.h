@@ -11,6 +11,11 @@
 /* A prefix that all ranks find alike and that no earlier group of this name used: the n-th group that each rank makes. */
 tdm_status tdmi_rendezvous_prefix(tdm_store *store, const char *name, int rank, char prefix[TDMI_PREFIX_MAX]);
 
+/* Around the rendezvous that make a group. begin: should this process die, the others learn of it. end: the group is made, or
+ * could not be, which the others learn too; gives `status`. */
+tdm_status tdmi_rendezvous_begin(tdm_store *store, const char *prefix, const char *group, int rank);
+tdm_status tdmi_rendezvous_end(tdm_store *store, const char *prefix, const char *group, int rank, tdm_status status);
+
 /* Every rank gives a record and gets all n, in new blocks records_out[r] of nbytes_out[r] bytes, freed with tdmi_free by the
  * caller (on success). Where ranks are missing at the deadline, one text is agreed on that lists all of them, sorted, and
  * every rank gets it; a rank that comes later gets it at once. watched: an existing group of these ranks, whose failure ends the

@@ -131,7 +131,7 @@ tdm_status tdm_group_create_sub(tdm_group *parent, const int *ranks, int count, 
         if (status != TDM_OK)
             return status;
     }
-    status = tdmi_group_make(parent->world, name, prefix, rank, count, parent->timeout_s, out);
+    status = tdmi_group_make(parent->world, parent, name, prefix, rank, count, parent->timeout_s, out);
     if (status == TDM_ERR_TIMEOUT)
         explain(parent, ranks, count, text);
     return status;

@@ -203,6 +203,8 @@ static tdm_status finish(tdm_work *work)
     const bool done = work->done;
     if (!done)
         tdmi_group_record_failure(group);
+    else
+        tdmi_group_unsay_where(group);
     for (tdm_work **at = &group->active; !done && *at != NULL; at = &(*at)->next)
         if (*at == work) {
             complete(group, at);

@@ -100,7 +100,7 @@ tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
         status = tdmi_rendezvous_prefix(world->store, settings.name, settings.rank, prefix);
     tdm_group *group = NULL;
     if (status == TDM_OK)
-        status = tdmi_group_make(world, settings.name, prefix, settings.rank, settings.size, settings.timeout_s, &group);
+        status = tdmi_group_make(world, NULL, settings.name, prefix, settings.rank, settings.size, settings.timeout_s, &group);
     if (status == TDM_OK) {
         world->crowded = is_crowded(group);
         /* All ranks have all they need from the store now: it may close with the first rank that leaves. */

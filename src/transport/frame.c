@@ -16,6 +16,7 @@ static const struct {
     [TDMI_FRAME_PULL] = {0, 0},
     [TDMI_FRAME_TAKEN] = {0, 0},
     [TDMI_FRAME_CREDIT] = {0, 0},
+    [TDMI_FRAME_ELSEWHERE] = {0, TDMI_FRAME_TEXT_MAX},
 };
 
 void tdmi_frame_write(const tdmi_frame *frame, uint8_t out[TDMI_FRAME_HEAD])
@@ -29,7 +30,7 @@ void tdmi_frame_write(const tdmi_frame *frame, uint8_t out[TDMI_FRAME_HEAD])
 bool tdmi_frame_read(const uint8_t in[TDMI_FRAME_HEAD], tdmi_frame *out)
 {
     const unsigned type = in[0];
-    if (type < TDMI_FRAME_DATA || type > TDMI_FRAME_CREDIT || in[1] != 0 || in[2] != 0 || in[3] != 0)
+    if (type < TDMI_FRAME_DATA || type > TDMI_FRAME_ELSEWHERE || in[1] != 0 || in[2] != 0 || in[3] != 0)
         return false;
     *out = (tdmi_frame){.type = (tdmi_frame_type)type, .nbytes = tdmi_get_u32(in + 4), .number = tdmi_get_u64(in + 8)};
     return out->nbytes >= sizes[type].least && out->nbytes <= sizes[type].most;

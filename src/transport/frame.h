@@ -18,7 +18,8 @@ typedef enum {
     TDMI_FRAME_MESSAGE,   /* on message streams: message `number` of the sender, with its bytes if it is short */
     TDMI_FRAME_PULL,      /* send the bytes of your message `number`: DATA frames */
     TDMI_FRAME_TAKEN,     /* the bytes of your message `number` were read where they lie */
-    TDMI_FRAME_CREDIT     /* `number` more of your short messages were taken */
+    TDMI_FRAME_CREDIT,    /* `number` more of your short messages were taken */
+    TDMI_FRAME_ELSEWHERE  /* payload: the call of another group that the sender waits in, as text; none: it waits no more */
 } tdmi_frame_type;
 
 typedef struct tdmi_frame {
