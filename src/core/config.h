@@ -20,6 +20,7 @@
     X(LAUNCHER, "", "the command that started this rank; it names ranks that die")                                     \
     X(NODE_ID, "", "splits one host into virtual nodes: ranks with different ids share no memory")                     \
     X(IFNAME, "", "interface that other nodes connect to: eth (prefix), =eth0, a,b (in order), ^lo,docker, ^=eth0")    \
+    X(TCP_STREAMS, "1", "TCP connections that share the data to one peer, 1 to 64; the same on all ranks")             \
     X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \
     X(RECORDER_DIR, "", "folder of the flight recorder (default: $XDG_RUNTIME_DIR/tandem, /tmp/tandem-UID); off: none") \
     X(ISA, "auto", "kernels: auto, plain, avx2 or avx512")                                                             \

@@ -183,6 +183,9 @@ void tdmi_links_close(tdm_group *group);
 /* Before sleeping on descriptors. False: bytes have come meanwhile, look again. */
 bool tdmi_links_arm(tdmi_world *world);
 
+/* ---- connections.c ---- */
+tdm_status tdmi_connections_make(tdm_group *group, int64_t deadline_ns);
+
 /* ---- progress.c ---- */
 typedef enum { TDMI_SLEEPER_WAITER, TDMI_SLEEPER_THREAD } tdmi_sleeper;
 tdm_status tdmi_poller_open(tdmi_world *world);

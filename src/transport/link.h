@@ -17,8 +17,9 @@ typedef struct tdmi_link_ops {
     tdm_status (*receive)(tdmi_link *link, const struct iovec *parts, int count, size_t *moved);
     /* NULL: what send takes leaves by itself. Else only while this rank calls; *flushed: all of it has left. */
     tdm_status (*flush)(tdmi_link *link, bool *flushed);
-    /* To sleep on, edge-triggered; -1: the peer rings this rank's bell, or the links have one in common. */
-    int (*fd)(const tdmi_link *link);
+    /* To sleep on, edge-triggered: the descriptors with index 0, 1, ... until -1. Without any the peer rings this rank's bell, or
+     * the links have one in common. */
+    int (*fd)(const tdmi_link *link, int index);
     void (*close)(tdmi_link *link);
 } tdmi_link_ops;
 

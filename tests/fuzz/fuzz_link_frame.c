@@ -38,9 +38,9 @@ static tdm_status receive(tdmi_link *base, const struct iovec *parts, int count,
     return TDM_OK;
 }
 
-static int no_fd(const tdmi_link *base)
+static int no_fd(const tdmi_link *base, int index)
 {
-    (void)base;
+    (void)base, (void)index;
     return -1;
 }
 

@@ -300,9 +300,9 @@ static tdm_status receive_parts(tdmi_link *base, const struct iovec *parts, int 
 }
 
 /* The port's descriptor serves all its links. */
-static int fd_of(const tdmi_link *base)
+static int fd_of(const tdmi_link *base, int index)
 {
-    (void)base;
+    (void)base, (void)index;
     return -1;
 }
 

@@ -76,6 +76,32 @@ static void an_interface_is_taken_by_name_and_an_unknown_one_lists_what_there_is
     unsetenv("TANDEM_IFNAME");
 }
 
+/* ---- streams ---- */
+
+static const char *has_its_own_streams(tdm_group *none, void *arg)
+{
+    (void)none, (void)arg;
+    tdm_group_options options = ranks_options();
+    setenv("TANDEM_TCP_STREAMS", options.rank == 0 ? "2" : "3", 1);
+    tdm_group *group;
+    tdm_status status = tdm_group_create(&options, &group);
+    CHECK(status == TDM_ERR_MISMATCH && strstr(tdm_error_text(), "TANDEM_TCP_STREAMS is ") != NULL, "%s: %s", tdm_status_name(status),
+          tdm_error_text());
+    return NULL;
+}
+
+static void data_goes_over_as_many_streams_as_all_ranks_say(void **state)
+{
+    (void)state;
+    uint64_t expected = 2 * 2 * 60000 * 4 / 3;
+    setenv("TANDEM_TCP_STREAMS", "3", 1);
+    ranks_run(&(ranks_spec){.n = 3, .transport = "tcp"}, counts_bytes, &expected);
+    setenv("TANDEM_TCP_STREAMS", "1.5", 1);
+    ranks_run(&(ranks_spec){.n = 2, .transport = "tcp", .no_group = true}, uses_interface, (void *)(uintptr_t) "whole number");
+    unsetenv("TANDEM_TCP_STREAMS");
+    ranks_run(&(ranks_spec){.n = 2, .transport = "tcp", .mode = RANKS_PROCESSES, .no_group = true}, has_its_own_streams, NULL);
+}
+
 static const char *has_its_own_secret(tdm_group *none, void *arg)
 {
     (void)none, (void)arg;
@@ -103,6 +129,7 @@ int main(void)
         cmocka_unit_test(a_ring_sends_two_times_n_minus_1_nths_of_the_data),
         cmocka_unit_test(memory_that_all_reach_sends_nothing),
         cmocka_unit_test(an_interface_is_taken_by_name_and_an_unknown_one_lists_what_there_is),
+        cmocka_unit_test(data_goes_over_as_many_streams_as_all_ranks_say),
         cmocka_unit_test(ranks_with_different_secrets_do_not_connect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#define STREAMS 3
+
 /* Two ends of one link in this process. */
 typedef struct ends {
     tdmi_channel *a, *b;
@@ -23,19 +25,24 @@ typedef struct ends {
     tdmi_ucx_port *port[2];
 } ends;
 
-static void open_tcp(ends *e, bool raw)
+static void open_tcp(ends *e, int streams, bool raw)
 {
-    int fd[2];
+    int a[STREAMS], b[STREAMS];
     tdmi_link *link;
     *e = (ends){.raw = -1};
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    for (int i = 0; i < streams; i++) {
+        int fd[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+        a[i] = fd[0];
+        b[i] = fd[1];
+    }
     if (raw) {
-        e->raw = fd[0];
+        e->raw = a[0];
     } else {
-        assert_int_equal(tdmi_tcp_link_create(fd[0], &link), TDM_OK);
+        assert_int_equal(tdmi_tcp_link_create(a, streams, &link), TDM_OK);
         assert_int_equal(tdmi_channel_create(link, &e->a), TDM_OK);
     }
-    assert_int_equal(tdmi_tcp_link_create(fd[1], &link), TDM_OK);
+    assert_int_equal(tdmi_tcp_link_create(b, streams, &link), TDM_OK);
     assert_int_equal(tdmi_channel_create(link, &e->b), TDM_OK);
 }
 
@@ -139,9 +146,17 @@ static void bytes_arrive_whole_over_sockets_and_rings(void **state)
 {
     (void)state;
     ends e;
-    open_tcp(&e, false);
+    open_tcp(&e, 1, false);
     move_all(&e);
     close_ends(&e);
+    for (int streams = 2; streams <= STREAMS; streams++) {
+        open_tcp(&e, streams, false);
+        for (int i = 0; i < streams; i++)
+            assert_true(e.a->link->ops->fd(e.a->link, i) >= 0);
+        assert_int_equal(e.a->link->ops->fd(e.a->link, streams), -1);
+        move_all(&e);
+        close_ends(&e);
+    }
     open_ring(&e);
     move_all(&e);
     close_ends(&e);
@@ -195,7 +210,7 @@ static void a_signature_of_a_later_call_waits_its_turn(void **state)
     bool flushed, came;
     size_t moved;
     char byte;
-    open_tcp(&e, false);
+    open_tcp(&e, 1, false);
     tdmi_channel_sign(e.a, 1, one);
     assert_int_equal(tdmi_channel_send(e.a, 1, "x", 1, &moved), TDM_OK);
     tdmi_channel_sign(e.a, 2, two);
@@ -214,22 +229,39 @@ static void a_signature_of_a_later_call_waits_its_turn(void **state)
 static void what_was_sent_before_a_close_still_arrives(void **state)
 {
     (void)state;
-    ends e;
-    uint8_t signature[TDMI_CHANNEL_SIGNATURE] = {9};
-    bool came;
-    size_t moved;
-    char text[6] = "";
-    open_tcp(&e, false);
-    tdmi_channel_sign(e.a, 1, signature);
-    assert_int_equal(tdmi_channel_send(e.a, 1, "hello", 6, &moved), TDM_OK);
-    tdmi_channel_destroy(e.a);
-    e.a = NULL;
-    assert_int_equal(tdmi_channel_hear(e.b, 1, &came), TDM_OK);
-    assert_true(came);
-    assert_int_equal(tdmi_channel_receive(e.b, 1, text, 6, &moved), TDM_OK);
-    assert_string_equal(text, "hello");
-    assert_int_equal(tdmi_channel_receive(e.b, 1, text, 1, &moved), TDM_ERR_PEER_LOST);
-    close_ends(&e);
+    for (int streams = 1; streams <= STREAMS; streams++) {
+        const size_t nbytes = TDMI_TCP_STRIPE * 2; /* ends on the last of three streams */
+        char *out = calloc(1, nbytes), *in = malloc(nbytes + 1);
+        uint8_t signature[TDMI_CHANNEL_SIGNATURE] = {9};
+        bool came = false;
+        size_t sent = 0, got = 0, moved;
+        ends e;
+        open_tcp(&e, streams, false);
+        for (size_t i = 0; i < nbytes; i++)
+            out[i] = (char)(i * 7);
+        tdmi_channel_sign(e.a, 1, signature);
+        while (sent < nbytes) { /* the last bytes are in the kernel when the sender closes */
+            assert_int_equal(tdmi_channel_send(e.a, 1, out + sent, nbytes - sent, &moved), TDM_OK);
+            sent += moved;
+            assert_int_equal(tdmi_channel_hear(e.b, 1, &came), TDM_OK);
+            if (sent == nbytes)
+                break;
+            assert_int_equal(tdmi_channel_receive(e.b, 1, in + got, nbytes - got, &moved), TDM_OK);
+            got += moved;
+        }
+        tdmi_channel_destroy(e.a);
+        e.a = NULL;
+        assert_true(got < nbytes);
+        while (got < nbytes) {
+            assert_int_equal(tdmi_channel_receive(e.b, 1, in + got, nbytes - got, &moved), TDM_OK);
+            got += moved;
+        }
+        assert_memory_equal(in, out, nbytes);
+        assert_int_equal(tdmi_channel_receive(e.b, 1, in, 1, &moved), TDM_ERR_PEER_LOST);
+        close_ends(&e);
+        free(out);
+        free(in);
+    }
 }
 
 static void bytes_that_are_no_frame_are_an_error(void **state)
@@ -242,7 +274,7 @@ static void bytes_that_are_no_frame_are_an_error(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ends e;
         bool came;
-        open_tcp(&e, true);
+        open_tcp(&e, 1, true);
         assert_int_equal(write(e.raw, bad[i], sizeof bad[i]), sizeof bad[i]);
         assert_int_equal(tdmi_channel_hear(e.b, 1, &came), TDM_ERR_PEER_LOST);
         close_ends(&e);
@@ -257,7 +289,7 @@ static void data_of_another_call_is_an_error(void **state)
     bool came;
     size_t moved;
     char byte;
-    open_tcp(&e, false);
+    open_tcp(&e, 1, false);
     tdmi_channel_sign(e.a, 1, signature);
     assert_int_equal(tdmi_channel_send(e.a, 2, "x", 1, &moved), TDM_OK);
     assert_int_equal(tdmi_channel_hear(e.b, 1, &came), TDM_OK);
