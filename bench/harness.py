@@ -121,11 +121,14 @@ def torchrun(ranks, script, *arguments):
     return [VENV / "bin/python", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", PEERS / script, *arguments]
 
 
-def mpirun(kind, ranks, *command):
+def mpirun(kind, ranks, *command, transport="shm"):
     if kind == "openmpi":
         # No ssh on this machine is no reason to fail: all ranks are local.
-        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "plm_rsh_agent", "/bin/false", "-n", str(ranks), *command]
-    return ["mpirun.mpich", "-n", str(ranks), *command]
+        tcp = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"] if transport == "tcp" else []
+        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "plm_rsh_agent", "/bin/false", *tcp, "-n",
+                str(ranks), *command]
+    tcp = ["-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "UCX_TLS", "tcp,self"] if transport == "tcp" else []
+    return ["mpirun.mpich", *tcp, "-n", str(ranks), *command]
 
 
 def compile_c(source, name, compiler="cc", *flags):
