@@ -120,7 +120,7 @@ static inline int tdmi_place_of(const tdmi_topology *topology, int rank)
     return place;
 }
 
-extern const tdmi_algorithm tdmi_direct, tdmi_direct_staged, tdmi_halving_doubling, tdmi_recursive_doubling, tdmi_ring, tdmi_ring2,
-    tdmi_tree, tdmi_binomial, tdmi_dissemination, tdmi_parameter_server, tdmi_gather_to_one;
+extern const tdmi_algorithm tdmi_direct, tdmi_direct_staged, tdmi_eager, tdmi_halving_doubling, tdmi_recursive_doubling, tdmi_ring,
+    tdmi_ring2, tdmi_tree, tdmi_binomial, tdmi_dissemination, tdmi_parameter_server, tdmi_gather_to_one;
 
 #endif

@@ -23,8 +23,13 @@ typedef struct tdmi_slot {
     _Alignas(128) _Atomic uint64_t word; /* release; pairs with acquire in tdmi_meet. All below is written before it */
     uint8_t signature[TDMI_SIGNATURE_BYTES];
     uint64_t done;               /* calls this rank had finished when it arrived */
-    tdmi_place in, out, stage;
-    tdmi_place rows;             /* [n] of tdmi_row: its parts of IN for each rank, in calls that are pairwise */
+    union {
+        struct {
+            tdmi_place in, out, stage;
+            tdmi_place rows;     /* [n] of tdmi_row: its parts of IN for each rank, in calls that are pairwise */
+        };
+        unsigned char data[TDMI_EAGER_BYTES]; /* SLOT, in calls that use it; the first bytes are in the line of `word` */
+    };
 } tdmi_slot;
 
 typedef struct tdmi_board {

@@ -22,7 +22,7 @@ static void put(writer *w, const char *format, ...)
 
 static void put_range(writer *w, tdmi_range range)
 {
-    static const char *const buffers[] = {"in", "out", "acc", "stage"};
+    static const char *const buffers[] = {"in", "out", "acc", "stage", "slot"};
     if (range.first == TDMI_PART_FOR_ME) {
         put(w, "%s, the %zu elements for this rank,", buffers[range.buffer], range.count);
         return;

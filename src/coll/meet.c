@@ -50,12 +50,10 @@ static tdm_status compare_parts(const tdmi_run *run)
     return TDM_OK;
 }
 
-/* First meeting: everyone's call and buffers are known now. */
-static tdm_status learn(tdmi_run *run)
+static tdm_status learn_places(tdmi_run *run)
 {
-    tdmi_team *team = run->team;
-    tdm_status status = compare_met(run);
-    uint64_t done = UINT64_MAX;
+    const tdmi_team *team = run->team;
+    tdm_status status = TDM_OK;
     for (int r = 0; r < team->n && status == TDM_OK; r++) {
         const tdmi_slot *slot = tdmi_slot_of(run, r);
         status = resolve_place(run, r, slot->in, &run->peer_in[r]);
@@ -63,14 +61,26 @@ static tdm_status learn(tdmi_run *run)
             status = resolve_place(run, r, slot->out, &run->peer_out[r]);
         if (status == TDM_OK)
             status = resolve_place(run, r, slot->rows, &run->peer_rows[r]);
-        done = slot->done < done ? slot->done : done;
     }
     if (status == TDM_OK && tdmi_call_is_pairwise(&run->plan->call))
         status = compare_parts(run);
-    if (done > team->peers_done)
-        team->peers_done = done;
     run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;
     run->peer_out[team->rank] = run->request.out;
+    return status;
+}
+
+/* First meeting: everyone's call and buffers are known now. */
+static tdm_status learn(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    tdm_status status = compare_met(run);
+    uint64_t done = UINT64_MAX;
+    for (int r = 0; r < team->n; r++)
+        done = tdmi_slot_of(run, r)->done < done ? tdmi_slot_of(run, r)->done : done;
+    if (done > team->peers_done)
+        team->peers_done = done;
+    if (status == TDM_OK && !run->plan->way.uses_slot)
+        status = learn_places(run);
     run->resolved = status == TDM_OK;
     return status;
 }

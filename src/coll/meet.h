@@ -14,6 +14,11 @@ static inline const tdmi_slot *tdmi_slot_of(const tdmi_run *run, int rank)
     return &run->team->board[rank]->slot[run->number % TDMI_SLOTS];
 }
 
+static inline char *tdmi_slot_data(const tdmi_run *run, int rank)
+{
+    return (char *)run->team->board[rank]->slot[run->number % TDMI_SLOTS].data;
+}
+
 /* Says that all this rank has written so far may be read. */
 void tdmi_publish(tdmi_run *run);
 /* *met: all ranks have published as often as this one. At the first meeting the calls are compared and the peers' buffers

@@ -121,6 +121,7 @@ static tdm_status note_needs(tdmi_way *way, int rank, int n)
         const tdmi_step *step = &way->steps.step[i];
         way->uses_shared |= step->kind == TDMI_STEP_PUBLISH;
         way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
+        way->uses_slot |= step->src.buffer == TDMI_BUFFER_SLOT || step->dst.buffer == TDMI_BUFFER_SLOT;
         way->rotations += step->kind == TDMI_STEP_ROTATE ? 1 : 0;
     }
     way->uses_links = n > 1 && !way->uses_shared;
@@ -178,7 +179,7 @@ static tdm_status make(tdmi_plan *plan, const tdmi_topology *topology, unsigned 
     }
     if (plan->agrees) {
         const tdmi_call padded = padded_call(call, n);
-        tdm_status status = make_way(plan->fused ? &padded : call, topology, reach, &plan->otherwise);
+        tdm_status status = make_way(plan->fused ? &padded : call, topology, reach & ~TDMI_NEEDS_SLOT, &plan->otherwise); /* slots hold places */
         if (status != TDM_OK && status != TDM_ERR_UNSUPPORTED && status != TDM_ERR_INTERNAL)
             return status;
     }
@@ -204,6 +205,8 @@ tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, 
     tdm_status status = own_call(plan, call, n);
     if (status == TDM_OK)
         status = make(plan, topology, reach, can_share);
+    if (status == TDM_OK)
+        tdmi_signature_write(&plan->call, fused, plan->way.algorithm, topology->rank, -1, plan->signature);
     if (status != TDM_OK) {
         free_plan(plan);
         return status;

@@ -2,14 +2,14 @@
 #ifndef TDMI_COLL_PLAN_H
 #define TDMI_COLL_PLAN_H
 
-#include "coll/steps.h"
+#include "coll/signature.h"
 
 /* One way to do a call. */
 typedef struct tdmi_way {
     const tdmi_algorithm *algorithm; /* NULL: there is none, `tdmi_select` says why */
     tdmi_steps steps;
     bool uses_shared; /* has PUBLISH and MEET */
-    bool uses_stage;
+    bool uses_stage, uses_slot;
     unsigned rotations; /* of STAGE, in the whole list */
     bool uses_links;  /* also when it moves nothing: then the ranks only compare their calls */
     int *link_peers;  /* ranks whose calls are compared over links: those it exchanges with, and both neighbours, so that a
@@ -22,6 +22,7 @@ typedef struct tdmi_plan {
     tdmi_call call;    /* its counts, if any, are the plan's own */
     size_t *counts;
     bool fused;
+    uint8_t signature[TDMI_SIGNATURE_BYTES]; /* as all ranks on this node read it */
     int users;         /* calls under way */
     /* The way to go, or where `agrees`: the way if every rank's buffers turn out to be reachable. It then begins with PUBLISH
      * and MEET, by which the ranks find out, and `otherwise` is the way if not. */

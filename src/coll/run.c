@@ -242,6 +242,20 @@ static void write_rows(const tdmi_run *run, tdmi_slot *slot)
     slot->rows = tdmi_node_locate(team->node, rows, (size_t)team->n * sizeof *rows);
 }
 
+static void write_places(const tdmi_run *run, tdmi_slot *slot)
+{
+    const tdmi_node *node = run->team->node;
+    const tdmi_call *call = &run->plan->call;
+    const size_t size = tdm_dtype_size(call->dtype);
+    slot->in = slot->out = slot->stage = slot->rows = (tdmi_place){.owner = TDMI_NOTHING};
+    if (tdmi_call_is_pairwise(call))
+        write_rows(run, slot);
+    if (in_count(run) > 0)
+        slot->in = tdmi_node_locate(node, run->request.in, in_count(run) * size);
+    if (out_count(run) > 0)
+        slot->out = tdmi_node_locate(node, run->request.out, out_count(run) * size);
+}
+
 /* Writes the slot; false while a rank still needs the old call in it. */
 static bool arrive(tdmi_run *run)
 {
@@ -252,18 +266,12 @@ static bool arrive(tdmi_run *run)
             return false;
         tdmi_board *board = team->board[team->rank];
         tdmi_slot *slot = tdmi_own_slot(run);
-        tdmi_signature_write(&plan->call, plan->fused, plan->way.algorithm, team->rank, -1, slot->signature);
+        memcpy(slot->signature, plan->signature, sizeof slot->signature);
         slot->done = atomic_load_explicit(&board->done, memory_order_relaxed);
-        slot->in = slot->out = slot->stage = slot->rows = (tdmi_place){.owner = TDMI_NOTHING};
-        if (tdmi_call_is_pairwise(&plan->call))
-            write_rows(run, slot);
-        const size_t size = tdm_dtype_size(plan->call.dtype);
-        if (in_count(run) > 0)
-            slot->in = tdmi_node_locate(team->node, run->request.in, in_count(run) * size);
-        if (out_count(run) > 0)
-            slot->out = tdmi_node_locate(team->node, run->request.out, out_count(run) * size);
+        if (!plan->way.uses_slot)
+            write_places(run, slot);
         atomic_store_explicit(&board->started, run->number, memory_order_relaxed);
-        if (!plan->agrees)
+        if (!plan->agrees && !plan->way.uses_slot) /* else it publishes soon */
             atomic_store_explicit(&slot->word, tdmi_slot_word(run->number, 0), memory_order_release);
     }
     if (plan->agrees) {

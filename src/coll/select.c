@@ -11,8 +11,8 @@
 #include <strings.h>
 
 const tdmi_algorithm *const tdmi_algorithms[] = {
-    &tdmi_direct,   &tdmi_direct_staged, &tdmi_halving_doubling, &tdmi_recursive_doubling, &tdmi_binomial,         &tdmi_dissemination,
-    &tdmi_ring,     &tdmi_ring2,         &tdmi_tree,             &tdmi_gather_to_one,      &tdmi_parameter_server,
+    &tdmi_direct,        &tdmi_direct_staged, &tdmi_eager, &tdmi_halving_doubling, &tdmi_recursive_doubling, &tdmi_binomial,
+    &tdmi_dissemination, &tdmi_ring,          &tdmi_ring2, &tdmi_tree,             &tdmi_gather_to_one,      &tdmi_parameter_server,
 };
 const size_t tdmi_algorithm_count = sizeof tdmi_algorithms / sizeof *tdmi_algorithms;
 
@@ -23,7 +23,7 @@ const char *tdm_algorithm_name(int index)
 
 /* The first line that fits and whose needs are met counts. */
 static const tdmi_choice defaults[] = {
-    {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, 1025, "short message on one node: one meeting instead of two"},
+    {&tdmi_eager, TDMI_COLL_COUNT, 0, TDMI_EAGER_BYTES + 1, "short message on one node: it travels with the meeting"},
     {&tdmi_direct, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks reach each other's buffers"},
     {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks are on one node"},
     {&tdmi_ring, TDMI_COLL_BROADCAST, (size_t)1 << 20, SIZE_MAX, "links, long message: a chain keeps all of them busy"},
@@ -78,7 +78,7 @@ static const char *missing(unsigned needs)
 {
     if ((needs & TDMI_NEEDS_SHARED) != 0)
         return "every rank's buffers in shared memory of one node (tdm_alloc), and the transport not forced to tcp";
-    if ((needs & TDMI_NEEDS_STAGE) != 0)
+    if ((needs & (TDMI_NEEDS_STAGE | TDMI_NEEDS_SLOT)) != 0)
         return "all ranks on one node, and the transport not forced to tcp";
     return "links between the ranks";
 }
@@ -104,6 +104,10 @@ tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, uns
                          "so the %s of %s has other bits; allow that with TANDEM_SUM_ORDER=fast (--sum-order fast)",
                          tdmi_coll_name(call->coll), n, choice->name, tdm_op_name(call->op), tdm_dtype_name(call->dtype));
     const size_t nbytes = tdmi_call_bytes(call, n);
+    if (choice != NULL && choice->max_bytes != 0 && nbytes > choice->max_bytes)
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s of %zu bytes: algorithm %s takes up to %zu; %s has %s",
+                         tdmi_coll_name(call->coll), nbytes, choice->name, choice->max_bytes, tdmi_coll_name(call->coll),
+                         names_of(call->coll, call->uneven, names));
     for (size_t i = 0; choice == NULL && i < sizeof defaults / sizeof *defaults; i++)
         if (tdmi_choice_fits(&defaults[i], call, nbytes) && (n == 1 || (defaults[i].algorithm->needs & ~reach) == 0)) {
             choice = defaults[i].algorithm;

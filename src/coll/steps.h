@@ -17,7 +17,11 @@
  * For a broadcast IN and OUT are both the caller's data. A barrier has no IN and OUT. */
 #define TDMI_STAGE_BYTES ((size_t)1 << 20)
 
-typedef enum { TDMI_BUFFER_IN, TDMI_BUFFER_OUT, TDMI_BUFFER_ACC, TDMI_BUFFER_STAGE } tdmi_buffer;
+/* SLOT is what travels with the announcement of a call (board.h): a rank writes its own before it publishes for the first time,
+ * peers read it once they have met, until they finish the call. Whoever uses SLOT publishes no buffers. */
+#define TDMI_EAGER_BYTES ((size_t)1 << 10)
+
+typedef enum { TDMI_BUFFER_IN, TDMI_BUFFER_OUT, TDMI_BUFFER_ACC, TDMI_BUFFER_STAGE, TDMI_BUFFER_SLOT } tdmi_buffer;
 
 typedef struct tdmi_range {
     tdmi_buffer buffer;
@@ -148,10 +152,12 @@ tdmi_traffic tdmi_steps_traffic(const tdmi_steps *s);
 #define TDMI_NEEDS_LINKS 1u  /* point-to-point links between ranks */
 #define TDMI_NEEDS_SHARED 2u /* every rank reaches the others' IN and OUT (arena memory) */
 #define TDMI_NEEDS_STAGE 4u  /* every rank reaches the others' STAGE: any memory, all ranks on one node */
+#define TDMI_NEEDS_SLOT 8u   /* and their SLOT: nobody has to publish where buffers are */
 
 typedef struct tdmi_algorithm {
     const char *name;
     unsigned needs;
+    size_t max_bytes; /* of a call (tdmi_call_bytes); 0: any */
     bool reorders; /* sums in another order than the canonical tree: n > 2 only under TANDEM_SUM_ORDER=fast */
     bool (*supports)(tdmi_coll coll, bool uneven);
     /* Pure: writes the steps of topology->rank for this call. */

@@ -1,6 +1,7 @@
 /* work_steps.c - copies and sums, own and in the peers' buffers, in pieces. */
 #include "coll/work_steps.h"
 
+#include "coll/meet.h"
 #include "coll/reduce.h"
 
 #include <string.h>
@@ -24,6 +25,7 @@ static char *address(const tdmi_run *run, int rank, tdmi_buffer buffer, size_t f
     case TDMI_BUFFER_IN: base = own ? (char *)(uintptr_t)run->request.in : run->peer_in[rank]; break;
     case TDMI_BUFFER_OUT: base = own ? run->request.out : run->peer_out[rank]; break;
     case TDMI_BUFFER_ACC: base = run->acc; break;
+    case TDMI_BUFFER_SLOT: base = tdmi_slot_data(run, rank); break;
     case TDMI_BUFFER_STAGE: base = run->stage->block[((unsigned)rank + run->rotation) % (unsigned)run->team->n]; break;
     }
     return base + first * tdm_dtype_size(tdmi_work_dtype(run, buffer));

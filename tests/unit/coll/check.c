@@ -164,6 +164,10 @@ void check_collective(const tdmi_algorithm *algorithm, tdmi_coll coll, tdm_dtype
     if (!algorithm->supports(coll, options.uneven))
         return;
     calls c = make_calls(coll, dtype, op, n, count, options.uneven);
+    if (algorithm->max_bytes != 0 && tdmi_call_bytes(&c.of_rank[0], n) > algorithm->max_bytes) {
+        free_calls(&c);
+        return;
+    }
     const bool shared = shares(&c.of_rank[0], options.in_place);
     const char *placed = shared ? " in place" : "", *kind = options.uneven ? "v" : "";
     replay_buffers *buffers = calloc((size_t)(CALLS * n), sizeof *buffers);

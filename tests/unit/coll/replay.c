@@ -25,7 +25,7 @@ typedef struct rank_state {
     size_t step;
     bool posted, received, taken; /* of the exchange under way */
     tdmi_steps list;
-    unsigned char *acc, *stage; /* stage: two blocks in turn */
+    unsigned char *acc, *stage, *slot; /* stage: two blocks in turn; slot: one a call */
     int rotation[2];            /* of each turn */
     const replay_buffers *buffers; /* of the call under way; peers see them once published */
     const replay_buffers *seen;
@@ -95,6 +95,10 @@ static unsigned char *locate(machine *m, const rank_state *user, const rank_stat
     case TDMI_BUFFER_IN: base = buffers->in, limit = replay_in_bytes(&m->of_rank[owner->rank], owner->rank, m->n); break;
     case TDMI_BUFFER_OUT: base = buffers->out, limit = replay_out_bytes(&m->of_rank[owner->rank], owner->rank, m->n); break;
     case TDMI_BUFFER_ACC: base = owner->acc, limit = owner->list.acc_count * size; break;
+    case TDMI_BUFFER_SLOT:
+        limit = TDMI_EAGER_BYTES;
+        base = owner->slot + (size_t)user->call * limit;
+        break;
     case TDMI_BUFFER_STAGE:
         limit = owner->list.stage_count * size;
         base = m->ranks[(owner->rank + user->rotation[user->call % 2]) % m->n].stage + (size_t)(user->call % 2) * limit;
@@ -393,6 +397,7 @@ const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, co
         state->acc = malloc(state->list.acc_count * tdm_dtype_size(acc_dtype(&m)) + 1);
         if (state->list.stage_count > 0)
             state->stage = malloc(2 * state->list.stage_count * tdm_dtype_size(call->dtype));
+        state->slot = malloc((size_t)calls * TDMI_EAGER_BYTES);
         begin_call(&m, state);
     }
     run(&m, seed);
@@ -402,6 +407,7 @@ const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, co
         tdmi_steps_free(&m.ranks[r].list);
         free(m.ranks[r].acc);
         free(m.ranks[r].stage);
+        free(m.ranks[r].slot);
     }
     for (int i = 0; i < n * n; i++)
         for (message *next; m.links[i] != NULL; m.links[i] = next) {

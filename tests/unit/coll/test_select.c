@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define EVERYTHING (TDMI_NEEDS_LINKS | TDMI_NEEDS_SHARED | TDMI_NEEDS_STAGE)
+#define EVERYTHING (TDMI_NEEDS_LINKS | TDMI_NEEDS_SHARED | TDMI_NEEDS_STAGE | TDMI_NEEDS_SLOT)
 
 static const tdmi_call allreduce = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1024};
 static const tdmi_call all_gather = {.coll = TDMI_COLL_ALL_GATHER, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1024};
@@ -57,8 +57,8 @@ static void the_default_follows_what_the_ranks_have_in_common(void **state)
     assert_string_equal(chosen(&small, 4, TDMI_NEEDS_LINKS), "binomial");
     assert_string_equal(chosen(&large, 4, TDMI_NEEDS_LINKS), "ring");
     assert_string_equal(chosen(&barrier, 4, TDMI_NEEDS_LINKS), "dissemination");
-    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct_staged");
-    assert_string_equal(chosen(&short_sum, 4, EVERYTHING), "direct_staged"); /* one meeting */
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "eager");
+    assert_string_equal(chosen(&short_sum, 4, EVERYTHING), "eager"); /* one meeting */
 }
 
 /* No default may reorder: what is chosen without being asked gives the canonical bits. */
@@ -104,7 +104,7 @@ static void a_name_is_forced_where_it_exists(void **state)
     setenv("TANDEM_ALGO", "Tree", 1);
     assert_string_equal(chosen(&allreduce, 2, EVERYTHING), "tree");
     setenv("TANDEM_ALGO", "Ring", 1);
-    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct_staged"); /* a ring is no barrier */
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "eager"); /* a ring is no barrier */
     setenv("TANDEM_ALGO", "halving_doubling", 1);
     assert_string_equal(chosen(&allreduce, 7, EVERYTHING), "halving_doubling");
 }
@@ -120,7 +120,7 @@ static void a_list_chooses_by_operation_and_size(void **state)
     call.count = 16384;
     assert_string_equal(chosen(&call, 4, EVERYTHING), "halving_doubling");
     assert_string_equal(chosen(&all_gather, 4, EVERYTHING), "ring");
-    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "direct_staged");
+    assert_string_equal(chosen(&barrier, 4, EVERYTHING), "eager");
 }
 
 static void a_ring_of_sums_must_be_allowed(void **state)
@@ -146,7 +146,7 @@ static void what_cannot_be_is_refused_with_what_exists(void **state)
     refused("bush", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "\"bush\" is no algorithm; there are direct, ");
     refused("all_reduce=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "there are allreduce, reduce_scatter");
     refused("barrier=ring", &allreduce, 4, EVERYTHING, TDM_ERR_UNSUPPORTED,
-            "ring has no barrier; barrier has direct, direct_staged, dissemination");
+            "ring has no barrier; barrier has direct, direct_staged, eager, dissemination");
     refused("direct", &allreduce, 4, TDMI_NEEDS_LINKS, TDM_ERR_UNSUPPORTED,
             "allreduce over 4 ranks: algorithm direct needs every rank's buffers in shared memory");
     refused("direct_staged", &allreduce, 4, TDMI_NEEDS_LINKS, TDM_ERR_UNSUPPORTED, "all ranks on one node");

@@ -89,7 +89,7 @@ static void counts_beyond_32_bits_are_cut_right(void **state)
     tdmi_steps s = {0};
     for (size_t a = 0; a < tdmi_algorithm_count; a++)
         for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
-            for (size_t i = 0; i < 2 && tdmi_algorithms[a]->supports((tdmi_coll)coll, false); i++) {
+            for (size_t i = 0; i < 2 && tdmi_algorithms[a]->supports((tdmi_coll)coll, false) && tdmi_algorithms[a]->max_bytes == 0; i++) {
                 const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_U8, .op = TDM_SUM,
                                         .root = coll == TDMI_COLL_BROADCAST || coll >= TDMI_COLL_REDUCE ? 1 : -1, .count = ((size_t)1 << 32) + 17};
                 for (int rank = 0; rank < ns[i]; rank++) {
