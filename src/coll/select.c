@@ -107,7 +107,7 @@ tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, uns
     if (choice != NULL && choice->max_bytes != 0 && nbytes > choice->max_bytes)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s of %zu bytes: algorithm %s takes up to %zu; %s has %s",
                          tdmi_coll_name(call->coll), nbytes, choice->name, choice->max_bytes, tdmi_coll_name(call->coll),
-                         names_of(call->coll, call->uneven, names));
+                         tdmi_algorithm_names(call->coll, call->uneven, names));
     for (size_t i = 0; choice == NULL && i < sizeof defaults / sizeof *defaults; i++)
         if (tdmi_choice_fits(&defaults[i], call, nbytes) && (n == 1 || (defaults[i].algorithm->needs & ~reach) == 0)) {
             choice = defaults[i].algorithm;

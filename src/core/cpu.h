@@ -26,6 +26,15 @@ bool tdmi_cpus_crowded(const tdmi_cpus *const *set, int n, int quota);
 /* "Intel(R) Xeon(R) ..." of /proc/cpuinfo, static storage; "unknown" where there is none. */
 const char *tdmi_cpu_model(void);
 bool tdmi_cpu_is_intel(void);
+/* In a loop that waits for another core. */
+static inline void tdmi_cpu_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 /* Physical memory of this machine in bytes, limited by the cgroup's limit. */
 size_t tdmi_memory_total(void);
 

@@ -5,6 +5,7 @@
 #define TDMI_GROUP_GROUP_H
 
 #include "coll/run.h"
+#include "core/clock.h"
 #include "group/messages.h"
 #include "group/record.h"
 #include "group/settings.h"
@@ -99,6 +100,7 @@ struct tdm_group {
     uint64_t number;        /* of the last call; guarded by lock */
     bool waits_for_links;   /* some active work does; guarded by lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
+    tdmi_quick_clock clock; /* guarded by lock */
     int64_t heard_ns;       /* when this rank last looked for failures; guarded by lock */
     uint64_t said_where;    /* the call of which elsewhere.c told other groups; guarded by lock, as are the next two */
     uint64_t warned;        /* the call that is known to wait for a stopped rank */

@@ -4,6 +4,7 @@
 #include "group/group.h"
 
 #include "core/clock.h"
+#include "core/cpu.h"
 
 #include <sched.h>
 
@@ -13,15 +14,6 @@
 #define SPIN_MOST_NS (20 * TDMI_NS_PER_MS)
 #define POLLS_A_LOOK 32 /* at the work for one at the clock */
 #define YIELDS 4
-
-static void pause_a_little(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool epilogues, bool *moved)
 {
@@ -64,7 +56,7 @@ static bool burst(tdm_work *work, bool *moved)
         tdmi_group_advance(group, true, moved);
         over = work->done;
         if (!over && !*moved)
-            pause_a_little();
+            tdmi_cpu_pause();
     }
     pthread_mutex_unlock(&group->lock);
     return over;

@@ -6,8 +6,10 @@
 
 #include "coll/explain.h"
 #include "core/clock.h"
+#include "core/cpu.h"
 #include "core/memory.h"
 
+#define SPIN_POLLS 1000 /* some 50 us */
 #define CHECK_NS (5 * TDMI_NS_PER_MS) /* between two looks for failures by a rank that only tests */
 
 static tdm_status take_idle(tdm_group *group, tdm_work **out)
@@ -56,6 +58,13 @@ static void append(tdm_group *group, tdm_work *work)
         atomic_fetch_add_explicit(&group->world->busy, 1, memory_order_relaxed);
 }
 
+/* All calls up to this one are finished here. */
+static void publish_done(tdm_group *group, uint64_t number)
+{
+    if (group->team.board != NULL) /* release: reads of peers' buffers are over; pairs with tdmi_team_done */
+        atomic_store_explicit(&group->team.board[group->rank]->done, number, memory_order_release);
+}
+
 /* Takes *at out of the active list; its owner waits for it, or will. */
 static void complete(tdm_group *group, tdm_work **at)
 {
@@ -64,11 +73,7 @@ static void complete(tdm_group *group, tdm_work **at)
     work->done = true;
     if (group->active == NULL)
         atomic_fetch_sub_explicit(&group->world->busy, 1, memory_order_relaxed);
-    if (group->team.board != NULL) {
-        const uint64_t done = group->active != NULL ? group->active->run.number - 1 : group->number;
-        /* release: reads of peers' buffers are over; pairs with tdmi_team_done */
-        atomic_store_explicit(&group->team.board[group->rank]->done, done, memory_order_release);
-    }
+    publish_done(group, group->active != NULL ? group->active->run.number - 1 : group->number);
 }
 
 static void note_links(tdm_group *group, bool waits)
@@ -90,6 +95,16 @@ static bool advance_messages(tdm_group *group, bool *moved)
     return status == TDM_OK;
 }
 
+/* Of a call that is not over. */
+static void note_progress(tdm_group *group, tdm_work *work)
+{
+    if (!work->started && work->run.state >= TDMI_RUN_STEPPING) {
+        tdmi_recorder_started(&group->recorder, work->entry, !work->waited);
+        work->started = true;
+    }
+    work->waited = true;
+}
+
 void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
 {
     tdmi_turns turns = {.links = true, .stage = true, .epilogues = epilogues};
@@ -109,11 +124,7 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
             complete(group, at);
             continue;
         }
-        if (!work->started && work->run.state >= TDMI_RUN_STEPPING) {
-            tdmi_recorder_started(&group->recorder, work->entry, !work->waited);
-            work->started = true;
-        }
-        work->waited = true;
+        note_progress(group, work);
         waits_for_links |= work->run.way != NULL && work->run.way->uses_links;
         at = &work->next;
     }
@@ -122,11 +133,53 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
     note_links(group, waits_for_links || tdmi_messages_busy(&group->messages));
 }
 
-static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work **out)
+/* A call that its caller waits for while nothing else is under way: most end here, with the lock taken once and without a look
+ * at the kernel's clock. What is noted of it is written while the others are awaited. False: the call goes on in wait.c. */
+static bool spin(tdm_group *group, tdm_work *work, int64_t now_ns)
+{
+    bool over = false, recorded = false;
+    for (int polls = 0; polls < SPIN_POLLS && !over; polls++) {
+        tdmi_turns turns = {.links = true, .stage = true, .epilogues = true};
+        bool moved = false;
+        const tdm_status status = tdmi_run_advance(&work->run, &turns, &over, &moved);
+        if (!recorded)
+            tdmi_group_record_call(group, work, now_ns);
+        recorded = true;
+        if (status != TDM_OK)
+            return false; /* the next advance says the same */
+        if (over)
+            break;
+        note_progress(group, work);
+        if (moved)
+            polls = 0;
+        else
+            tdmi_cpu_pause();
+        if (atomic_load_explicit(&group->world->busy, memory_order_relaxed) > 0 ||
+            atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK)
+            break;
+    }
+    if (!over)
+        return false;
+    tdmi_recorder_finished(&group->recorder, work->entry, TDMI_CALL_FINISHED);
+    publish_done(group, group->number);
+    tdmi_run_end(&work->run);
+    give_idle(group, work);
+    return true;
+}
+
+static bool may_spin(const tdm_group *group)
+{
+    const tdmi_world *world = group->world;
+    return group->active == NULL && !tdmi_messages_busy(&group->messages) && group->team.is_local && !world->crowded &&
+           atomic_load_explicit(&world->busy, memory_order_relaxed) == 0;
+}
+
+/* waits: its caller does nothing else; *out is NULL if the call is over. */
+static tdm_status start(tdm_group *group, const tdmi_request *request, bool waits, tdm_work **out)
 {
     tdm_work *work = NULL;
-    const int64_t now_ns = tdmi_now_ns();
     pthread_mutex_lock(&group->lock);
+    const int64_t now_ns = tdmi_quick_ns(&group->clock);
     tdmi_group_catch_up(group, now_ns);
     tdm_status status = tdmi_group_failure(group);
     if (status == TDM_OK)
@@ -139,9 +192,16 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
     if (status == TDM_OK) {
         bool moved = false;
         group->number++;
+        const bool spins = waits && may_spin(group);
+        if (spins && spin(group, work, now_ns)) {
+            pthread_mutex_unlock(&group->lock);
+            *out = NULL;
+            return TDM_OK;
+        }
         work->deadline_ns = now_ns + (int64_t)(group->timeout_s * 1e9);
         append(group, work);
-        tdmi_group_record_call(group, work, now_ns);
+        if (!spins)
+            tdmi_group_record_call(group, work, now_ns);
         if (group->asked > group->announced && group->number >= group->asked)
             tdmi_control_announce(group);
         tdmi_group_advance(group, true, &moved);
@@ -219,8 +279,8 @@ static tdm_status finish(tdm_work *work)
 tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work_out)
 {
     tdm_work *work = NULL;
-    tdm_status status = start(group, request, &work);
-    if (status != TDM_OK)
+    tdm_status status = start(group, request, work_out == NULL, &work);
+    if (status != TDM_OK || work == NULL)
         return status;
     if (work_out == NULL)
         return finish(work);
