@@ -81,9 +81,18 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_barrier(tdm_group *group, tdm_work **work)
 
 /* tdm_work_test - advances and looks: *done says whether the operation is over. Does not consume the handle.
  * tdm_work_wait - blocks until it is over, frees the handle, returns its status (and its text to this thread).
- * A handle of a group that was destroyed is gone: wait for all work first. */
+ * A handle of a group that was destroyed is gone: wait for all work first.
+ * tdm_work_set_timeout - the call may take this long from now on, instead of the group's time-out; the group ends if it takes
+ *                 longer.
+ * tdm_work_on_done - calls fn(arg, status) once, when the operation is over or its group has failed, or at once if that is so
+ *                 already. It runs in the thread that notices - one that is inside a Tandem call of this rank, or the progress
+ *                 thread - and must be short and not call Tandem but for tdm_error_text. Where all ranks share memory nobody
+ *                 notices between calls: test or wait. The handle stays yours to wait for. */
 TDM_API TDM_MUST_CHECK tdm_status tdm_work_test(tdm_work *work, bool *done);
 TDM_API TDM_MUST_CHECK tdm_status tdm_work_wait(tdm_work *work);
+TDM_API void tdm_work_set_timeout(tdm_work *work, double timeout_s);
+typedef void (*tdm_done)(void *arg, tdm_status status);
+TDM_API void tdm_work_on_done(tdm_work *work, tdm_done fn, void *arg);
 
 /* ---- how operations are done: docs/algorithms.md ----
  * tdm_algorithm_name  - names of all algorithms, index 0, 1, ...; NULL behind the last. Static storage.

@@ -3,27 +3,14 @@
 #define TANDEM_GROUP_H
 
 #include <tandem/dtype.h>
+#include <tandem/store.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct tdm_group tdm_group; /* one rank's handle of a group; used by one thread at a time */
-typedef struct tdm_store tdm_store; /* key-value store where ranks meet */
 typedef struct tdm_work tdm_work;   /* one collective under way */
-
-/* ---- stores ----
- * tdm_store_open_local   an in-process store for ranks that are threads of this process.
- * tdm_store_open_tcp     `host:port`; is_server: this process also runs the server (exactly one does), else it connects and
- *                        retries until the deadline. port 0 with is_server picks a free one (tdm_store_port). IPv4, IPv6 or a
- *                        name; an address given as numbers is used as given. secret: every connection proves it knows it
- *                        (docs/wire.md); NULL reads TANDEM_JOB_SECRET.
- * A store may be shared by threads. Close it after the groups made from it; NULL is fine. */
-TDM_API TDM_MUST_CHECK tdm_status tdm_store_open_local(tdm_store **out);
-TDM_API TDM_MUST_CHECK tdm_status tdm_store_open_tcp(const char *host, int port, bool is_server, const char *secret,
-                                                     double timeout_s, tdm_store **out);
-TDM_API int tdm_store_port(const tdm_store *store);
-TDM_API void tdm_store_close(tdm_store *store);
 
 /* ---- groups ---- */
 typedef struct tdm_group_options {
@@ -51,6 +38,8 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_group_create_sub(tdm_group *parent, const 
 /* Says goodbye and frees; peers that are still working see a clean end, not a lost rank. Not collective. NULL is fine.
  * Sub-groups first. Memory of tdm_alloc from this group dies with it. */
 TDM_API void tdm_group_destroy(tdm_group *group);
+/* How long calls that follow wait for their peers, instead of what the group was made with. The same on all ranks. */
+TDM_API void tdm_group_set_timeout(tdm_group *group, double timeout_s);
 /* Marks the group dead on all ranks: every wait, here and there, returns TDM_ERR_ABORTED with `reason`. Any thread. */
 TDM_API void tdm_group_abort(tdm_group *group, const char *reason);
 
@@ -74,7 +63,11 @@ TDM_API uint64_t tdm_group_bytes_sent(const tdm_group *group);
  *                     Freed by each rank with tdm_free; the memory goes when the last one has.
  * tdm_memory_register adopts [offset, offset + nbytes) of a memfd that this process has mapped at `address`, so that
  *                     collectives on it copy nothing either. Borrows fd until tdm_memory_unregister. Local call.
- * All are usable in every group made from the same world group. */
+ * All are usable in every group made from the same world group.
+ *
+ * ---- fork ----
+ * A child of fork() has no groups: it shares sockets and memory with its parent, so every call on a group or work handle there
+ * returns TDM_ERR_INVALID, and destroying does nothing. It may make groups of its own. */
 TDM_API TDM_MUST_CHECK tdm_status tdm_alloc(tdm_group *group, size_t nbytes, void **out);
 TDM_API TDM_MUST_CHECK tdm_status tdm_alloc_node(tdm_group *group, size_t nbytes, void **out);
 TDM_API void tdm_free(tdm_group *group, void *block); /* NULL is fine */

@@ -13,6 +13,7 @@
 #include <tandem/recorder.h>
 #include <tandem/reducer.h>
 #include <tandem/status.h>
+#include <tandem/store.h>
 #include <tandem/train.h>
 
 #endif

@@ -66,6 +66,8 @@ tdm_status tdmi_group_failure(tdm_group *group)
 
 void tdm_group_abort(tdm_group *group, const char *reason)
 {
+    if (tdmi_group_check_process(group) != TDM_OK)
+        return;
     (void)tdmi_fail(TDM_ERR_ABORTED, "group %s was aborted by rank %d: %s", group->name, group->rank, reason);
     tdmi_group_fail(group, TDM_ERR_ABORTED);
 }
@@ -213,15 +215,15 @@ static void time_out(tdm_group *group, const tdm_work *work)
     tdmi_group_call_text(work, call, sizeof call);
     const unsigned long long number = work->run.number;
     tdmi_group_fail(group, count > 0 ? tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: rank%s %s did not arrive within %g s%s",
-                                                 number, group->name, call, count == 1 ? "" : "s", ranks, group->timeout_s, excuses)
+                                                 number, group->name, call, count == 1 ? "" : "s", ranks, work->timeout_s, excuses)
                                      : tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: all ranks arrived, but it was not over "
-                                                 "within %g s", number, group->name, call, group->timeout_s));
+                                                 "within %g s", number, group->name, call, work->timeout_s));
 }
 
 /* Whom a call waits for is asked once it has waited for long, so that the answer is there when its time is up. */
 static void ask_who_is_there(tdm_group *group, const tdm_work *work)
 {
-    const int64_t patience_ns = (int64_t)(group->timeout_s * 0.5e9);
+    const int64_t patience_ns = (int64_t)(work->timeout_s * 0.5e9);
     const int64_t ask_at = work->deadline_ns - (patience_ns > TDMI_NS_PER_S ? patience_ns : patience_ns / 2);
     if (!tdmi_deadline_passed(ask_at))
         return;
@@ -232,8 +234,10 @@ static void ask_who_is_there(tdm_group *group, const tdm_work *work)
 
 void tdmi_group_check(tdm_group *group)
 {
-    if (atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK || hear_all(group))
+    if (atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK || hear_all(group)) {
+        tdmi_group_give_up(group);
         return;
+    }
     tdm_status late = tdmi_messages_late(group);
     if (late != TDM_OK) {
         tdmi_group_fail(group, late);

@@ -19,6 +19,7 @@
 
 /* What all groups that one rank made from one world share. */
 typedef struct tdmi_world {
+    unsigned forks;         /* tdmi_fork_number() of the process that made it */
     int rank, size;
     bool shares;            /* memory with ranks of the same host: the transport is not forced to tcp */
     bool force_local;
@@ -52,7 +53,10 @@ struct tdm_work {
     tdm_work *next;       /* in the group's list of active or idle work; guarded by its lock */
     tdm_work *next_made;  /* in the list of all work the group ever made; guarded by its lock */
     tdmi_run run;
+    double timeout_s;     /* of which the deadline comes */
     int64_t deadline_ns;
+    tdm_done on_done;     /* NULL: none, or called; guarded by the group's lock */
+    void *on_done_arg;
     uint64_t entry;       /* in the recorder; 0: none */
     bool started, waited; /* its start is noted there; it was looked at before; guarded by the group's lock */
     bool done;            /* guarded by the group's lock */
@@ -124,6 +128,12 @@ tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm
 /* Advances every call of the group; its lock is held. epilogues: those of fused calls may run in this thread. */
 void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved);
 void tdmi_group_free_work(tdm_group *group);
+/* The work is over: says so to whom it may concern. */
+void tdmi_work_done(tdm_work *work);
+/* The same for all that is under way in a group that has failed. */
+void tdmi_group_give_up(tdm_group *group);
+/* TDM_ERR_INVALID in a child of the process that made the group. */
+tdm_status tdmi_group_check_process(const tdm_group *group);
 static inline bool tdmi_group_is_busy(const tdm_group *group)
 {
     return group->active != NULL || tdmi_messages_busy(&group->messages);

@@ -31,6 +31,8 @@ static tdmi_arena *own_arena(const tdmi_world *world)
 
 tdm_status tdm_alloc(tdm_group *group, size_t nbytes, void **out)
 {
+    if (tdmi_group_check_process(group) != TDM_OK)
+        return TDM_ERR_INVALID;
     return tdmi_arena_take(own_arena(group->world), nbytes, out);
 }
 
@@ -135,6 +137,8 @@ static tdm_status agree(tdm_group *group, tdm_status own_status, struct tdmi_nod
 
 tdm_status tdm_alloc_node(tdm_group *group, size_t nbytes, void **out)
 {
+    if (tdmi_group_check_process(group) != TDM_OK)
+        return TDM_ERR_INVALID;
     tdmi_world *world = group->world;
     if (group->local_size == 1)
         return tdm_alloc(group, nbytes, out);
@@ -173,6 +177,8 @@ tdm_status tdm_alloc_node(tdm_group *group, size_t nbytes, void **out)
 
 void tdm_free(tdm_group *group, void *address)
 {
+    if (tdmi_group_check_process(group) != TDM_OK)
+        return;
     tdmi_world *world = group->world;
     if (address == NULL)
         return;
@@ -188,10 +194,14 @@ void tdm_free(tdm_group *group, void *address)
 
 tdm_status tdm_memory_register(tdm_group *group, int fd, size_t offset, size_t nbytes, void *address)
 {
+    if (tdmi_group_check_process(group) != TDM_OK)
+        return TDM_ERR_INVALID;
     return tdmi_node_register(group->world->node, fd, offset, nbytes, address);
 }
 
 void tdm_memory_unregister(tdm_group *group, void *address)
 {
+    if (tdmi_group_check_process(group) != TDM_OK)
+        return;
     tdmi_node_unregister(group->world->node, address);
 }

@@ -184,7 +184,7 @@ void tdmi_message_complete(tdm_group *group, tdmi_message *message)
     if (message->receives && message->what_came != NULL)
         *message->what_came = (tdm_message){.from = message->peer, .tag = message->tag,
                                             .count = message->length / tdm_dtype_size(message->dtype)};
-    message->work->done = true;
+    tdmi_work_done(message->work);
     group->messages.pending--;
 }
 
@@ -314,16 +314,16 @@ static tdm_status late(const tdm_group *group, const tdmi_message *m)
     if (m->receives)
         return tdmi_fail(TDM_ERR_TIMEOUT, "group %s: rank %d waits for a message from %s with %s; %s within %g s", group->name,
                          group->rank, peer, tag, m->state == TDMI_MESSAGE_WAITING ? "none came" : "it came only in part",
-                         group->timeout_s);
+                         m->work->timeout_s);
     return tdmi_fail(TDM_ERR_TIMEOUT, "group %s: rank %d sends %zu %s to %s with %s, which did not receive them within %g s",
                      group->name, group->rank, m->nbytes / tdm_dtype_size(m->dtype), tdm_dtype_name(m->dtype), peer, tag,
-                     group->timeout_s);
+                     m->work->timeout_s);
 }
 
 static const tdmi_message *first_late(const tdmi_message_list *list)
 {
     for (const tdmi_message *m = list->first; m != NULL; m = m->next)
-        if (tdmi_deadline_passed(m->deadline_ns))
+        if (tdmi_deadline_passed(m->work->deadline_ns))
             return m;
     return NULL;
 }
@@ -443,7 +443,6 @@ tdm_status tdmi_messages_prepare(tdm_group *group, const tdmi_message *message)
 
 tdm_status tdmi_messages_begin(tdm_group *group, tdmi_message *message)
 {
-    message->deadline_ns = tdmi_deadline_in(group->timeout_s);
     group->messages.pending++;
     note_busy(group);
     return message->receives ? post(group, message) : begin_send(group, message);

@@ -41,7 +41,6 @@ typedef struct tdmi_message {
     size_t moved;
     const char *source;  /* COPYING */
     tdm_message *what_came;
-    int64_t deadline_ns;
 } tdmi_message;
 
 typedef struct tdmi_message_list {

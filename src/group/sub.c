@@ -113,6 +113,8 @@ static void explain(const tdm_group *parent, const int *ranks, int count, const 
 
 tdm_status tdm_group_create_sub(tdm_group *parent, const int *ranks, int count, tdm_group **out)
 {
+    if (parent != NULL && tdmi_group_check_process(parent) != TDM_OK)
+        return TDM_ERR_INVALID;
     int rank = -1;
     unsigned turn;
     char name[TDMI_GROUP_NAME_MAX], prefix[TDMI_PREFIX_MAX], text[256];

@@ -26,6 +26,8 @@ static tdm_status take_idle(tdm_group *group, tdm_work **out)
         group->made = work;
     }
     work->is_message = false;
+    work->on_done = NULL;
+    work->timeout_s = group->timeout_s;
     work->done = work->started = work->waited = false;
     work->next = NULL;
     *out = work;
@@ -70,7 +72,7 @@ static void complete(tdm_group *group, tdm_work **at)
 {
     tdm_work *work = *at;
     *at = work->next;
-    work->done = true;
+    tdmi_work_done(work);
     if (group->active == NULL)
         atomic_fetch_sub_explicit(&group->world->busy, 1, memory_order_relaxed);
     publish_done(group, group->active != NULL ? group->active->run.number - 1 : group->number);
@@ -228,6 +230,7 @@ static tdm_status start_message(tdm_group *group, const tdmi_message *message, t
         work->is_message = true;
         work->message = *message;
         work->message.work = work;
+        work->deadline_ns = tdmi_deadline_in(group->timeout_s);
         tdm_status begun = tdmi_messages_begin(group, &work->message);
         if (begun != TDM_OK)
             tdmi_group_fail(group, begun);
@@ -279,7 +282,9 @@ static tdm_status finish(tdm_work *work)
 tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work_out)
 {
     tdm_work *work = NULL;
-    tdm_status status = start(group, request, work_out == NULL, &work);
+    tdm_status status = tdmi_group_check_process(group);
+    if (status == TDM_OK)
+        status = start(group, request, work_out == NULL, &work);
     if (status != TDM_OK || work == NULL)
         return status;
     if (work_out == NULL)
@@ -293,7 +298,9 @@ tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_wo
 tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm_work **work_out)
 {
     tdm_work *work = NULL;
-    tdm_status status = start_message(group, message, &work);
+    tdm_status status = tdmi_group_check_process(group);
+    if (status == TDM_OK)
+        status = start_message(group, message, &work);
     if (status != TDM_OK)
         return status;
     if (work_out == NULL)
@@ -308,6 +315,9 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
 {
     tdm_group *group = work->group;
     bool moved = false;
+    tdm_status status = tdmi_group_check_process(group);
+    if (status != TDM_OK)
+        return status;
     pthread_mutex_lock(&group->lock);
     if (!work->done && tdmi_group_failure(group) == TDM_OK)
         tdmi_group_advance(group, true, &moved);
@@ -322,7 +332,7 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
             tdmi_group_check(group);
         pthread_mutex_unlock(&group->lock);
     }
-    tdm_status status = tdmi_group_failure(group);
+    status = tdmi_group_failure(group);
     *done = status != TDM_OK;
     if (*done) {
         pthread_mutex_lock(&group->lock);
@@ -334,7 +344,8 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
 
 tdm_status tdm_work_wait(tdm_work *work)
 {
-    return finish(work);
+    tdm_status status = tdmi_group_check_process(work->group);
+    return status == TDM_OK ? finish(work) : status;
 }
 
 static const char *algorithm_name(const tdmi_way *way)

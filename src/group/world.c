@@ -2,6 +2,7 @@
 #include "group/group.h"
 
 #include "core/config.h"
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "group/rendezvous.h"
@@ -29,6 +30,8 @@ static tdm_status make_world(const tdmi_settings *settings, tdmi_world **out)
     tdmi_world *world = tdmi_calloc(1, sizeof *world, "world");
     if (world == NULL)
         return TDM_ERR_NO_MEMORY;
+    tdmi_fork_watch();
+    world->forks = tdmi_fork_number();
     world->rank = settings->rank;
     world->size = settings->size;
     world->shares = !settings->force_links;
@@ -119,7 +122,7 @@ tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
 
 void tdm_group_destroy(tdm_group *group)
 {
-    if (group == NULL)
+    if (group == NULL || tdmi_group_check_process(group) != TDM_OK)
         return;
     tdmi_group_say_goodbye(group);
     tdmi_group_unmake(group);
