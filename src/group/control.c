@@ -91,8 +91,23 @@ static void handle(tdm_group *group, int rank, const tdmi_frame *frame, const ui
     case TDMI_FRAME_ELSEWHERE:
         snprintf(control->elsewhere, sizeof control->elsewhere, "%.*s", (int)frame->nbytes, (const char *)payload);
         break;
-    default: control->closed = true; /* not here: the other end broke */
+    default: break; /* refused by parse */
     }
+}
+
+/* The other end broke, or somebody stands between: nothing it says counts from now on. */
+static void refuse(tdm_group *group, int rank, const uint8_t head[TDMI_FRAME_HEAD])
+{
+    group->control[rank].closed = true;
+    const tdm_status status = tdmi_fail_while(tdmi_frame_refuse(head), "rank %d of group %s heard news from rank %d", group->rank,
+                                              group->name, rank);
+    tdmi_group_fail(group, status);
+}
+
+static bool is_news(const tdmi_frame *frame)
+{
+    return frame->type == TDMI_FRAME_ARRIVED || frame->type == TDMI_FRAME_GOODBYE || frame->type == TDMI_FRAME_FAILURE ||
+           frame->type == TDMI_FRAME_ELSEWHERE;
 }
 
 /* Takes the whole frames out of what came. */
@@ -102,8 +117,8 @@ static void parse(tdm_group *group, int rank)
     size_t at = 0;
     while (control->in_nbytes - at >= TDMI_FRAME_HEAD) {
         tdmi_frame frame;
-        if (!tdmi_frame_read(control->in + at, &frame)) {
-            control->closed = true;
+        if (!tdmi_frame_read(control->in + at, &frame) || !is_news(&frame)) {
+            refuse(group, rank, control->in + at);
             return;
         }
         const bool has_text = frame.type == TDMI_FRAME_FAILURE || frame.type == TDMI_FRAME_ELSEWHERE;

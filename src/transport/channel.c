@@ -119,7 +119,7 @@ static tdm_status next_frame(tdmi_channel *channel, uint64_t call, bool *ready)
         tdmi_frame frame = {0};
         const bool whole_head = held >= TDMI_FRAME_HEAD;
         if (whole_head && (!tdmi_frame_read(at, &frame) || (frame.type != TDMI_FRAME_DATA && frame.type != TDMI_FRAME_SIGNATURE)))
-            return tdmi_fail(TDM_ERR_PEER_LOST, "the link carries bytes that are no frame");
+            return tdmi_frame_refuse(at);
         if (!whole_head || (frame.type == TDMI_FRAME_SIGNATURE && held < TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE)) {
             bool got;
             tdm_status status = fill(channel, &got);

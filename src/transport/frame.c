@@ -35,3 +35,9 @@ bool tdmi_frame_read(const uint8_t in[TDMI_FRAME_HEAD], tdmi_frame *out)
     *out = (tdmi_frame){.type = (tdmi_frame_type)type, .nbytes = tdmi_get_u32(in + 4), .number = tdmi_get_u64(in + 8)};
     return out->nbytes >= sizes[type].least && out->nbytes <= sizes[type].most;
 }
+
+tdm_status tdmi_frame_refuse(const uint8_t in[TDMI_FRAME_HEAD])
+{
+    return tdmi_fail(TDM_ERR_PEER_LOST, "bytes came that are no frame for this connection: type %u, %u bytes of payload; both ends must "
+                     "run one version of Tandem, and nothing between them may change what they send", in[0], tdmi_get_u32(in + 4));
+}

@@ -31,5 +31,7 @@ typedef struct tdmi_frame {
 void tdmi_frame_write(const tdmi_frame *frame, uint8_t out[TDMI_FRAME_HEAD]);
 /* False: no frame of ours. */
 bool tdmi_frame_read(const uint8_t in[TDMI_FRAME_HEAD], tdmi_frame *out);
+/* TDM_ERR_PEER_LOST, with a text that says what came where no such frame may be. */
+tdm_status tdmi_frame_refuse(const uint8_t in[TDMI_FRAME_HEAD]);
 
 #endif

@@ -1,6 +1,8 @@
-/* fuzz_link_frame.c - any bytes, from a peer: over a data link, over a control connection, and as its record in the store. */
+/* fuzz_link_frame.c - any bytes, from a peer: over a data link, over a control connection, as its hello, and as its record in the
+ * store. */
 #include "group/group.h"
 #include "transport/channel.h"
+#include "transport/tcp/hello.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,9 +115,23 @@ static void read_control(const uint8_t *data, size_t size)
     close(fd[0]);
 }
 
+static void read_hello(const uint8_t *data)
+{
+    tdmi_tcp_hello hello;
+    uint8_t again[TDMI_TCP_HELLO_BYTES];
+    if (tdmi_tcp_hello_read(data, &hello) != TDM_OK)
+        return;
+    tdmi_tcp_hello_write(&hello, again);
+    if (hello.from < 0 || hello.to < 0 || hello.stream < 0 || hello.stream >= TDMI_TCP_STREAMS_MAX ||
+        hello.purpose >= TDMI_TCP_PURPOSES || memcmp(data, again, sizeof again) != 0)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     tdmi_record record;
+    if (size >= TDMI_TCP_HELLO_BYTES)
+        read_hello(data);
     read_link(data, size, size + 1);
     read_link(data, size, 3);
     read_control(data, size);
