@@ -12,7 +12,7 @@ void tdmi_publish(tdmi_run *run)
 {
     run->phase++;
     run->met = 0;
-    if (run->team->n == 1)
+    if (run->team->board == NULL)
         return;
     atomic_store_explicit(&tdmi_own_slot(run)->word, tdmi_slot_word(run->number, run->phase), memory_order_release);
     ring_all(run->team);
@@ -21,9 +21,13 @@ void tdmi_publish(tdmi_run *run)
 static tdm_status compare_met(const tdmi_run *run)
 {
     const tdmi_team *team = run->team;
-    for (int r = 1; r < team->n; r++)
-        if (!tdmi_signature_equal(tdmi_slot_of(run, r)->signature, tdmi_slot_of(run, 0)->signature))
-            return tdmi_signature_mismatch(team->name, run->number, 0, tdmi_slot_of(run, 0)->signature, r, tdmi_slot_of(run, r)->signature);
+    int first = 0;
+    while (!tdmi_team_shares(team, first))
+        first++;
+    for (int r = first + 1; r < team->n; r++)
+        if (tdmi_team_shares(team, r) && !tdmi_signature_equal(tdmi_slot_of(run, r)->signature, tdmi_slot_of(run, first)->signature))
+            return tdmi_signature_mismatch(team->name, run->number, first, tdmi_slot_of(run, first)->signature, r,
+                                           tdmi_slot_of(run, r)->signature);
     return TDM_OK;
 }
 
@@ -55,6 +59,8 @@ static tdm_status learn_places(tdmi_run *run)
     const tdmi_team *team = run->team;
     tdm_status status = TDM_OK;
     for (int r = 0; r < team->n && status == TDM_OK; r++) {
+        if (!tdmi_team_shares(team, r))
+            continue;
         const tdmi_slot *slot = tdmi_slot_of(run, r);
         status = resolve_place(run, r, slot->in, &run->peer_in[r]);
         if (status == TDM_OK)
@@ -76,7 +82,8 @@ static tdm_status learn(tdmi_run *run)
     tdm_status status = compare_met(run);
     uint64_t done = UINT64_MAX;
     for (int r = 0; r < team->n; r++)
-        done = tdmi_slot_of(run, r)->done < done ? tdmi_slot_of(run, r)->done : done;
+        if (tdmi_team_shares(team, r) && tdmi_slot_of(run, r)->done < done)
+            done = tdmi_slot_of(run, r)->done;
     if (done > team->peers_done)
         team->peers_done = done;
     if (status == TDM_OK && !run->plan->way.uses_slot)
@@ -90,7 +97,7 @@ static tdm_status learn_stages(tdmi_run *run)
     tdmi_team *team = run->team;
     tdm_status status = TDM_OK;
     for (int r = 0; r < team->n && status == TDM_OK; r++)
-        if (r != team->rank)
+        if (r != team->rank && tdmi_team_shares(team, r))
             status = resolve_place(run, r, tdmi_slot_of(run, r)->stage, &run->stage->block[r]);
     run->stage->known = status == TDM_OK;
     return status;
@@ -100,14 +107,14 @@ tdm_status tdmi_meet(tdmi_run *run, bool *met)
 {
     tdmi_team *team = run->team;
     *met = true;
-    if (team->n == 1) {
-        run->peer_in[0] = (char *)(uintptr_t)run->request.in;
-        run->peer_out[0] = run->request.out;
+    if (team->board == NULL) { /* no other rank is on this node */
+        run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;
+        run->peer_out[team->rank] = run->request.out;
         return TDM_OK;
     }
     const uint64_t word = tdmi_slot_word(run->number, run->phase);
     for (; run->met < team->n; run->met++) {
-        if (run->met != team->rank &&
+        if (run->met != team->rank && team->board[run->met] != NULL &&
             atomic_load_explicit(&tdmi_slot_of(run, run->met)->word, memory_order_acquire) < word) { /* pairs with tdmi_publish() */
             *met = false;
             return TDM_OK;

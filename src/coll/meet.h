@@ -21,7 +21,7 @@ static inline char *tdmi_slot_data(const tdmi_run *run, int rank)
 
 /* Says that all this rank has written so far may be read. */
 void tdmi_publish(tdmi_run *run);
-/* *met: all ranks have published as often as this one. At the first meeting the calls are compared and the peers' buffers
+/* *met: all ranks of the node have published as often as this one. At the first meeting the calls are compared and the peers' buffers
  * become known. */
 tdm_status tdmi_meet(tdmi_run *run, bool *met);
 

@@ -100,6 +100,8 @@ static tdm_status note_link_peers(tdmi_way *way, int rank, int n)
     peer[(rank + 1) % n] = peer[(rank + n - 1) % n] = true;
     for (size_t i = 0; i < way->steps.count; i++) {
         const tdmi_step *step = &way->steps.step[i];
+        if (step->kind != TDMI_STEP_EXCHANGE && step->kind != TDMI_STEP_EXCHANGE_REDUCE)
+            continue;
         if (step->to >= 0)
             peer[step->to] = true;
         if (step->from >= 0)
@@ -119,12 +121,11 @@ static tdm_status note_needs(tdmi_way *way, int rank, int n)
 {
     for (size_t i = 0; i < way->steps.count; i++) {
         const tdmi_step *step = &way->steps.step[i];
-        way->uses_shared |= step->kind == TDMI_STEP_PUBLISH;
         way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
         way->uses_slot |= step->src.buffer == TDMI_BUFFER_SLOT || step->dst.buffer == TDMI_BUFFER_SLOT;
         way->rotations += step->kind == TDMI_STEP_ROTATE ? 1 : 0;
     }
-    way->uses_links = n > 1 && !way->uses_shared;
+    way->uses_links = n > 1 && way->algorithm != NULL && (way->algorithm->needs & (TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE)) != 0;
     return way->uses_links ? note_link_peers(way, rank, n) : TDM_OK;
 }
 

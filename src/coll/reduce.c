@@ -165,6 +165,27 @@ static void give(const tdmi_reduce_kernels *k, const void *from, void *const *ou
     }
 }
 
+static void fold_all(const reduction *r, size_t at, void *acc, size_t count)
+{
+    if (r->n <= TDMI_FOLD_MAX && !tdmi_op_is_function(r->op))
+        fold(r, 0, r->n, at, acc, count);
+    else
+        fold_many(r, at, acc, count);
+}
+
+void tdmi_reduce_unfinished(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *acc, size_t count)
+{
+    const reduction r = {.k = kernels(), .dtype = dtype, .sum_dtype = tdmi_accumulate_dtype(dtype, op), .op = op, .in = in,
+                         .n = n};
+    const size_t size = tdm_dtype_size(dtype), sum_size = tdm_dtype_size(r.sum_dtype), lanes = TILE_BYTES / sum_size;
+    tile sum;
+    for (size_t first = 0; first < count; first += lanes) {
+        const size_t part = count - first < lanes ? count - first : lanes;
+        fold_all(&r, first * size, sum, part);
+        memcpy((char *)acc + first * sum_size, sum, part * sum_size);
+    }
+}
+
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream)
 {
@@ -180,10 +201,7 @@ void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, 
         tile sum;
         for (size_t first = 0; first < count; first += lanes) {
             size_t part = count - first < lanes ? count - first : lanes;
-            if (n <= TDMI_FOLD_MAX && !tdmi_op_is_function(op))
-                fold(&r, 0, n, first * size, sum, part);
-            else
-                fold_many(&r, first * size, sum, part);
+            fold_all(&r, first * size, sum, part);
             tdmi_reduce_finish(dtype, op, n, sum, sum, part);
             give(r.k, sum, out, n_out, first * size, part * size, streams);
         }

@@ -16,6 +16,9 @@ void tdmi_reduce_pair(tdm_dtype dtype, tdm_op op, const void *a, const void *b, 
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream);
 
+/* The same as a partial sum: acc (accumulate type) = op over in[0..n-1] in that tree, neither scaled nor rounded. */
+void tdmi_reduce_unfinished(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *acc, size_t count);
+
 /* What a rank does to its input before a premultiplied sum: out = in * its scalar, multiplied in the accumulate type and rounded
  * once to dtype. From there on the operation is tdmi_op_base. out may be in. */
 void tdmi_op_prepare(tdm_dtype dtype, tdm_op op, const void *in, void *out, size_t count);

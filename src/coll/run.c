@@ -318,8 +318,6 @@ static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
     tdmi_team *team = run->team;
     if ((run->way->uses_links && !turns->links) || (run->way->uses_stage && !turns->stage))
         return false;
-    if (run->way->uses_links)
-        tdmi_exchange_begin(run);
     if (run->way->uses_stage && team->n > 1) {
         tdmi_stage *stage = &team->stage[team->stage[0].call <= team->stage[1].call ? 0 : 1];
         if (!tdmi_team_done(team, stage->call))
@@ -331,6 +329,8 @@ static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
         if (!stage->known)
             tdmi_own_slot(run)->stage = tdmi_node_locate(team->node, stage->own, TDMI_STAGE_BYTES);
     }
+    if (run->way->uses_links)
+        tdmi_exchange_begin(run);
     run->state = TDMI_RUN_STEPPING;
     return true;
 }

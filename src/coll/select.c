@@ -13,6 +13,7 @@
 const tdmi_algorithm *const tdmi_algorithms[] = {
     &tdmi_direct,        &tdmi_direct_staged, &tdmi_eager, &tdmi_halving_doubling, &tdmi_recursive_doubling, &tdmi_binomial,
     &tdmi_dissemination, &tdmi_ring,          &tdmi_ring2, &tdmi_tree,             &tdmi_gather_to_one,      &tdmi_parameter_server,
+    &tdmi_hierarchical,  &tdmi_hierarchical_ring, &tdmi_hierarchical_ring2, &tdmi_hierarchical_tree,
 };
 const size_t tdmi_algorithm_count = sizeof tdmi_algorithms / sizeof *tdmi_algorithms;
 
@@ -26,6 +27,7 @@ static const tdmi_choice defaults[] = {
     {&tdmi_eager, TDMI_COLL_COUNT, 0, TDMI_EAGER_BYTES + 1, "short message on one node: it travels with the meeting"},
     {&tdmi_direct, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks reach each other's buffers"},
     {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks are on one node"},
+    {&tdmi_hierarchical, TDMI_COLL_COUNT, 0, SIZE_MAX, "several nodes: inside each first, so that links between them carry one copy"},
     {&tdmi_ring, TDMI_COLL_BROADCAST, (size_t)1 << 20, SIZE_MAX, "links, long message: a chain keeps all of them busy"},
     {&tdmi_recursive_doubling, TDMI_COLL_COUNT, 0, 16385, "links, short message: half the messages of halving-doubling"},
     {&tdmi_halving_doubling, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: least bytes in few messages, canonical order"},
@@ -80,13 +82,26 @@ static const char *missing(unsigned needs)
         return "every rank's buffers in shared memory of one node (tdm_alloc), and the transport not forced to tcp";
     if ((needs & (TDMI_NEEDS_STAGE | TDMI_NEEDS_SLOT)) != 0)
         return "all ranks on one node, and the transport not forced to tcp";
+    if ((needs & TDMI_NEEDS_NODE) != 0)
+        return "several nodes, one of them with more than one rank";
     return "links between the ranks";
+}
+
+/* A node with several ranks, and another one. */
+static bool has_levels(const tdmi_topology *topology)
+{
+    int nodes = 1;
+    for (int r = 0; topology->node != NULL && r < topology->n; r++)
+        nodes = topology->node[r] >= nodes ? topology->node[r] + 1 : nodes;
+    return nodes > 1 && nodes < topology->n;
 }
 
 tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out,
                        const char **why)
 {
     const int n = topology->n;
+    if (!has_levels(topology))
+        reach &= ~TDMI_NEEDS_NODE;
     const char *order = tdmi_config_text(TDMI_CONFIG_SUM_ORDER), *reason = "forced by TANDEM_ALGO";
     const tdmi_algorithm *choice;
     char names[TDMI_NAMES_MAX];

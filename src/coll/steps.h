@@ -37,14 +37,15 @@ typedef enum {
      * sent from, so sender's src and receiver's dst are both dtype or both accumulate type. src and dst lie apart. */
     TDMI_STEP_EXCHANGE,        /* dst <- received */
     TDMI_STEP_EXCHANGE_REDUCE, /* dst <- dst op received, or received op dst where `received_first` */
-    /* shared memory. Buffers of other ranks are read and written in place. */
-    TDMI_STEP_PUBLISH,     /* tell all ranks where IN, OUT, STAGE are, and that all writes so far are visible */
-    TDMI_STEP_MEET,        /* wait until every rank has published as often as this one */
-    TDMI_STEP_REDUCE_FROM, /* op over `src` of all ranks (src.buffer of each, same range), canonical tree, finished, in dtype;
-                              the one step behind it, a COPY_TO of equal count, takes the result (tdmi_reduce_tree does both).
-                              This rank's own values are in `own` where that is not empty */
-    TDMI_STEP_COPY_TO,     /* the reduced range -> `dst` of rank `to`, or of all ranks if to == -1; dst.first may differ from
-                              the source's first (reduce-scatter) */
+    /* shared memory, among the ranks of one node. Buffers of other ranks are read and written in place. */
+    TDMI_STEP_PUBLISH,     /* tell all ranks of the node where IN, OUT, STAGE are, and that all writes so far are visible */
+    TDMI_STEP_MEET,        /* wait until every rank of the node has published as often as this one */
+    TDMI_STEP_REDUCE_FROM, /* op over `src` of the node's ranks (src.buffer of each, same range), canonical tree, finished, in
+                              dtype; the one step behind it, a COPY_TO of equal count, takes the result (tdmi_reduce_tree does
+                              both). This rank's own values are in `own` where that is not empty. Only ranks from `from` up to,
+                              not including, `to` take part, unless from == -1 */
+    TDMI_STEP_COPY_TO,     /* the reduced range -> `dst` of rank `to`, or of all ranks of the node if to == -1; dst.first may
+                              differ from the source's first (reduce-scatter). Into the own ACC it stays unfinished */
     TDMI_STEP_COPY_FROM,   /* own dst <- src of rank `from` */
     TDMI_STEP_ROTATE       /* from now on, STAGE of rank r is the block that was STAGE of rank r + 1. Of two ranks, each then
                               writes where it has just read: lines that its own cache holds already */
@@ -153,6 +154,7 @@ tdmi_traffic tdmi_steps_traffic(const tdmi_steps *s);
 #define TDMI_NEEDS_SHARED 2u /* every rank reaches the others' IN and OUT (arena memory) */
 #define TDMI_NEEDS_STAGE 4u  /* every rank reaches the others' STAGE: any memory, all ranks on one node */
 #define TDMI_NEEDS_SLOT 8u   /* and their SLOT: nobody has to publish where buffers are */
+#define TDMI_NEEDS_NODE 16u  /* links, and the ranks of one node (topology) reach each other's STAGE */
 
 typedef struct tdmi_algorithm {
     const char *name;

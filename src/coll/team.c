@@ -20,5 +20,5 @@ bool tdmi_team_done(tdmi_team *team, uint64_t number)
 
 unsigned tdmi_team_reach(const tdmi_team *team)
 {
-    return team->is_local ? TDMI_NEEDS_SLOT | TDMI_NEEDS_STAGE | TDMI_NEEDS_LINKS : TDMI_NEEDS_LINKS;
+    return TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE | (team->is_local ? TDMI_NEEDS_SLOT | TDMI_NEEDS_STAGE : 0);
 }

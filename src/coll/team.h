@@ -38,6 +38,11 @@ typedef struct tdmi_team {
 
 /* Whether every rank has finished all calls up to `number`. Reads the boards if it does not know yet. */
 bool tdmi_team_done(tdmi_team *team, uint64_t number);
+/* Whether a rank shares memory with this one; itself too. */
+static inline bool tdmi_team_shares(const tdmi_team *team, int rank)
+{
+    return rank == team->rank || (team->board != NULL && team->board[rank] != NULL);
+}
 /* What all ranks reach for any buffers (not SHARED, which depends on the buffers of a call). */
 unsigned tdmi_team_reach(const tdmi_team *team);
 

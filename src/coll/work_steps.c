@@ -79,15 +79,24 @@ static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const td
     const tdmi_call *call = &run->request.call;
     const void *in[team->n];
     void *out[team->n];
-    const int first_out = give->to >= 0 ? give->to : 0, outs = give->to >= 0 ? 1 : team->n;
-    for (int r = 0; r < team->n; r++)
-        in[r] = address(run, r, reduce->src.buffer, reduce->src.first + at);
-    if (reduce->own.count > 0)
-        in[team->rank] = own_address(run, reduce->own, at);
-    for (int i = 0; i < outs; i++)
-        out[i] = address(run, first_out + i, give->dst.buffer, give->dst.first + at);
+    int ins = 0, outs = 0;
+    for (int r = 0; r < team->n; r++) {
+        if (!tdmi_team_shares(team, r))
+            continue;
+        if (r == team->rank && reduce->own.count > 0)
+            in[ins] = own_address(run, reduce->own, at);
+        else
+            in[ins] = address(run, r, reduce->src.buffer, reduce->src.first + at);
+        ins += reduce->from < 0 || (r >= reduce->from && r < reduce->to);
+        if (give->to < 0 || give->to == r)
+            out[outs++] = address(run, r, give->dst.buffer, give->dst.first + at);
+    }
+    if (give->dst.buffer == TDMI_BUFFER_ACC) {
+        tdmi_reduce_unfinished(call->dtype, call->op, in, ins, out[0], count);
+        return;
+    }
     const bool stream = give->dst.buffer == TDMI_BUFFER_OUT && call->count * tdm_dtype_size(call->dtype) > STREAM_BYTES;
-    tdmi_reduce_tree(call->dtype, call->op, in, team->n, out, outs, count, stream);
+    tdmi_reduce_tree(call->dtype, call->op, in, ins, out, outs, count, stream);
 }
 
 static void reduce_to_epilogue(const tdmi_run *run, const tdmi_step *reduce, size_t at, size_t count)

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#define RANKS_MAX 32
+#define RANKS_MAX 64
 
 static _Thread_local char said[2048];
 static _Thread_local tdm_group_options own_options;

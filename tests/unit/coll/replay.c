@@ -35,6 +35,7 @@ typedef struct machine {
     const tdmi_call *call; /* of rank 0: what all have in common */
     const tdmi_call *of_rank;
     int n, calls;
+    const int *node;
     const replay_buffers *buffers;
     rank_state *ranks;
     message **links; /* [from * n + to] heads of queues */
@@ -72,6 +73,12 @@ static tdm_dtype dtype_of(const machine *m, tdmi_buffer buffer)
     return buffer == TDMI_BUFFER_ACC ? acc_dtype(m) : m->call->dtype;
 }
 
+/* Whether ranks are on one node. */
+static bool shares(const machine *m, int a, int b)
+{
+    return m->node == NULL || m->node[a] == m->node[b];
+}
+
 static void note(machine *m, const rank_state *r, const void *begin, size_t nbytes, bool writes)
 {
     if (!m->races || nbytes == 0)
@@ -102,6 +109,10 @@ static unsigned char *locate(machine *m, const rank_state *user, const rank_stat
     case TDMI_BUFFER_STAGE:
         limit = owner->list.stage_count * size;
         base = m->ranks[(owner->rank + user->rotation[user->call % 2]) % m->n].stage + (size_t)(user->call % 2) * limit;
+    }
+    if (!shares(m, user->rank, owner->rank)) {
+        FAIL(m, "rank %d step %zu reaches into rank %d on another node", user->rank, user->step, owner->rank);
+        return NULL;
     }
     if (range.count * size > limit || range.first * size > limit - range.count * size) {
         FAIL(m, "rank %d step %zu leaves buffer %d of rank %d: %zu + %zu elements of %zu bytes, limit %zu", user->rank, user->step,
@@ -181,15 +192,22 @@ static void reduce_from(machine *m, rank_state *r, const tdmi_step *step)
     }
     if (step->own.count > 0 && step->own.count != step->src.count)
         FAIL(m, "rank %d step %zu reduces %zu elements with %zu own", r->rank, r->step, step->src.count, step->own.count);
-    int outs = 0;
+    int ins = 0, outs = 0;
     for (int p = 0; p < m->n && m->failure[0] == '\0'; p++) {
-        in[p] = p == r->rank && step->own.count > 0 ? reach(m, r, r, step->own, false)
-                                                    : reach(m, r, &m->ranks[p], step->src, false);
+        if (!shares(m, p, r->rank))
+            continue;
+        if (step->from < 0 || (p >= step->from && p < step->to))
+            in[ins++] = p == r->rank && step->own.count > 0 ? reach(m, r, r, step->own, false)
+                                                            : reach(m, r, &m->ranks[p], step->src, false);
         if (next->to == -1 || next->to == p)
             out[outs++] = reach(m, r, &m->ranks[p], next->dst, true);
     }
-    if (m->failure[0] == '\0')
-        tdmi_reduce_tree(m->call->dtype, m->call->op, in, m->n, out, outs, step->src.count, false);
+    if (next->dst.buffer == TDMI_BUFFER_ACC && next->to != r->rank)
+        FAIL(m, "rank %d step %zu writes into the ACC of others", r->rank, r->step);
+    if (m->failure[0] == '\0' && next->dst.buffer == TDMI_BUFFER_ACC)
+        tdmi_reduce_unfinished(m->call->dtype, m->call->op, in, ins, out[0], step->src.count);
+    else if (m->failure[0] == '\0')
+        tdmi_reduce_tree(m->call->dtype, m->call->op, in, ins, out, outs, step->src.count, false);
     r->step++; /* the COPY_TO is done with it */
 done:
     free(in);
@@ -266,7 +284,7 @@ static bool exchange(machine *m, rank_state *r, const tdmi_step *step)
 static bool met(const machine *m, const rank_state *r)
 {
     for (int p = 0; p < m->n; p++)
-        if (m->ranks[p].published < r->published)
+        if (shares(m, p, r->rank) && m->ranks[p].published < r->published)
             return false;
     return true;
 }
@@ -381,7 +399,7 @@ const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, co
 {
     const tdmi_call *call = of_rank;
     const int n = topology->n;
-    machine m = {.call = call, .of_rank = of_rank, .n = n, .calls = calls, .buffers = buffers, .races = races};
+    machine m = {.call = call, .of_rank = of_rank, .n = n, .calls = calls, .node = topology->node, .buffers = buffers, .races = races};
     m.ranks = calloc((size_t)n, sizeof *m.ranks);
     m.links = calloc((size_t)(n * n), sizeof *m.links);
     for (int r = 0; r < n; r++) {

@@ -61,6 +61,19 @@ static void the_default_follows_what_the_ranks_have_in_common(void **state)
     assert_string_equal(chosen(&short_sum, 4, EVERYTHING), "eager"); /* one meeting */
 }
 
+static void several_nodes_take_the_hierarchy_where_one_has_several_ranks(void **state)
+{
+    (void)state;
+    static const int pairs[] = {0, 0, 1, 1}, single[] = {0, 1, 2, 3};
+    const unsigned reach = TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE;
+    const tdmi_algorithm *algorithm;
+    assert_int_equal(tdmi_select(&allreduce, &(tdmi_topology){.n = 4, .node = pairs}, reach, &algorithm, NULL), TDM_OK);
+    assert_string_equal(algorithm->name, "hierarchical");
+    assert_int_equal(tdmi_select(&allreduce, &(tdmi_topology){.n = 4, .node = single}, reach, &algorithm, NULL), TDM_OK);
+    assert_string_equal(algorithm->name, "recursive_doubling");
+    refused("hierarchical", &allreduce, 4, reach, TDM_ERR_UNSUPPORTED, "needs several nodes, one of them with more than one rank");
+}
+
 /* No default may reorder: what is chosen without being asked gives the canonical bits. */
 static void no_default_reorders_a_sum(void **state)
 {
@@ -164,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_default_follows_what_the_ranks_have_in_common, clean),
+        cmocka_unit_test_setup(several_nodes_take_the_hierarchy_where_one_has_several_ranks, clean),
         cmocka_unit_test_setup(no_default_reorders_a_sum, clean),
         cmocka_unit_test_setup(a_single_rank_needs_nothing, clean),
         cmocka_unit_test_setup(a_name_is_forced_where_it_exists, clean),
