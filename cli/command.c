@@ -6,6 +6,7 @@
 
 const cli_command *const cli_commands[] = {
     &cli_bench,
+    &cli_doctor,
     &cli_generate,
     &cli_run,
     &cli_train,

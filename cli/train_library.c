@@ -31,5 +31,7 @@ bool cli_train_library_load(cli_train_library *out)
     return find(library, "tdm_train_options_init", &out->options_init) && find(library, "tdm_train", &out->train) &&
            find(library, "tdm_train_check", &out->check) && find(library, "tdm_train_newest", &out->newest) &&
            find(library, "tdm_train_explain", &out->explain) && find(library, "tdm_text_free", &out->text_free) &&
-           find(library, "tdm_generate", &out->generate);
+           find(library, "tdm_generate", &out->generate) && find(library, "tdm_doctor", &out->doctor) &&
+           find(library, "tdm_doctor_text", &out->doctor_text) && find(library, "tdm_doctor_json", &out->doctor_json) &&
+           find(library, "tdm_doctor_free", &out->doctor_free);
 }

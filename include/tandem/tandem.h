@@ -5,6 +5,7 @@
 #include <tandem/base.h>
 #include <tandem/collective.h>
 #include <tandem/config.h>
+#include <tandem/doctor.h>
 #include <tandem/dtype.h>
 #include <tandem/group.h>
 #include <tandem/launch.h>

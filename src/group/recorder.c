@@ -1,6 +1,7 @@
 /* recorder.c - what of a group goes to the flight recorder, and what callers ask of it. */
 #include "group/group.h"
 
+#include "coll/op.h"
 #include "core/config.h"
 
 #include <tandem/recorder.h>
@@ -59,13 +60,13 @@ void tdmi_group_record(tdm_group *group, uint64_t run)
 void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns)
 {
     const tdmi_call *call = &work->run.plan->call;
-    const int reduction = (int)call->op;
     const tdmi_recorder_call recorded = {.op = (int)call->coll,
                                          .dtype = (int)call->dtype,
-                                         .reduction = reduction < 255 ? reduction : 255,
+                                         .reduction = tdmi_op_wire_code(call->op),
                                          .root = call->root,
                                          .fused = work->run.plan->fused,
-                                         .count = call->count,
+                                         .uneven = call->uneven,
+                                         .count = call->uneven && !tdmi_call_is_pairwise(call) ? call->parts_total : call->count,
                                          .number = work->run.number};
     work->entry = tdmi_recorder_begin(&group->recorder, &recorded, now_ns);
 }

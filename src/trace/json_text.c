@@ -41,3 +41,13 @@ void tdmi_json_put_string(FILE *f, const char *text)
     }
     fputc('"', f);
 }
+
+void tdmi_utf8_clean(char *text)
+{
+    for (unsigned char *s = (unsigned char *)text; *s != 0;) {
+        const size_t length = utf8_length(s);
+        if (length == 0)
+            *s = '?';
+        s += length == 0 ? 1 : length;
+    }
+}

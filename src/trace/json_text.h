@@ -6,5 +6,7 @@
 
 /* In quotes. Any bytes: what is no UTF-8 becomes U+FFFD. */
 void tdmi_json_put_string(FILE *file, const char *text);
+/* Every byte that is no part of UTF-8 becomes '?'. */
+void tdmi_utf8_clean(char *text);
 
 #endif

@@ -198,7 +198,7 @@ uint64_t tdmi_recorder_begin(tdmi_recorder_group *group, const tdmi_recorder_cal
     tdmi_rec_put64(entry + TDMI_REC_E_COUNT, call->count);
     tdmi_rec_put64(entry + TDMI_REC_E_CREATED, (uint64_t)now_ns);
     memset(entry + TDMI_REC_E_STARTED, 0, TDMI_REC_E_OP - TDMI_REC_E_STARTED);
-    entry[TDMI_REC_E_OP] = (uint8_t)((unsigned)call->op | (call->fused ? 0x80u : 0));
+    entry[TDMI_REC_E_OP] = (uint8_t)((unsigned)call->op | (call->fused ? 0x80u : 0) | (call->uneven ? 0x40u : 0));
     entry[TDMI_REC_E_DTYPE] = (uint8_t)call->dtype;
     entry[TDMI_REC_E_REDUCTION] = (uint8_t)call->reduction;
     entry[TDMI_REC_E_STATE] = TDMI_CALL_CREATED;

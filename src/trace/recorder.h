@@ -53,7 +53,7 @@ void tdmi_recorder_set_label(tdmi_recorder_group *group, const char *label);
 
 typedef struct tdmi_recorder_call {
     int op, dtype, reduction, root;
-    bool fused;
+    bool fused, uneven;
     uint64_t count, number; /* number: of the call in its group */
 } tdmi_recorder_call;
 

@@ -59,7 +59,7 @@ enum {
     TDMI_REC_E_FINISHED = 48,
     TDMI_REC_E_ARRIVED = 56,
     TDMI_REC_E_MISSED = 64,
-    TDMI_REC_E_OP = 72, /* bit 7: with an epilogue */
+    TDMI_REC_E_OP = 72, /* bit 7: with an epilogue, bit 6: parts differ */
     TDMI_REC_E_DTYPE = 73,
     TDMI_REC_E_REDUCTION = 74,
     TDMI_REC_E_STATE = 75, /* a tdmi_call_state */

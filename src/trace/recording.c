@@ -2,6 +2,7 @@
 #include "trace/recording.h"
 
 #include "core/memory.h"
+#include "trace/json_text.h"
 #include "trace/recorder_layout.h"
 
 #include <stdio.h>
@@ -11,6 +12,7 @@ static void get_text(const uint8_t *at, size_t nbytes, char *out)
 {
     memcpy(out, at, nbytes);
     out[nbytes - 1] = '\0';
+    tdmi_utf8_clean(out);
 }
 
 static void get_name(const uint8_t *names, unsigned number, char *out)
@@ -60,7 +62,8 @@ static bool get_call(const uint8_t *bytes, uint64_t at, int64_t offset_ns, tdmi_
     out->finished_ns = get_time(entry + TDMI_REC_E_FINISHED, offset_ns);
     out->missed_ns = get_time(entry + TDMI_REC_E_MISSED, offset_ns);
     out->arrived = tdmi_rec_get64(entry + TDMI_REC_E_ARRIVED);
-    get_name(bytes + TDMI_REC_AT_OPS, entry[TDMI_REC_E_OP] & 0x7fu, out->op);
+    get_name(bytes + TDMI_REC_AT_OPS, entry[TDMI_REC_E_OP] & 0x3fu, out->op);
+    out->uneven = (entry[TDMI_REC_E_OP] & 0x40u) != 0;
     out->fused = (entry[TDMI_REC_E_OP] & 0x80u) != 0;
     get_name(bytes + TDMI_REC_AT_DTYPES, entry[TDMI_REC_E_DTYPE], out->dtype);
     get_name(bytes + TDMI_REC_AT_REDUCTIONS, entry[TDMI_REC_E_REDUCTION], out->reduction);

@@ -4,11 +4,13 @@
 
 #include "trace/recorder.h"
 
+#include <stdio.h>
+
 typedef struct tdmi_recorded_call {
     uint64_t index, number, count; /* index: of the entry; number: in its group; both from 1 */
     uint64_t group_id;
     char group[64], op[16], dtype[16], reduction[16], label[TDMI_LABEL_BYTES];
-    bool fused;
+    bool fused, uneven;
     int group_rank, group_size, root;
     tdmi_call_state state;
     int64_t created_ns, started_ns, finished_ns, missed_ns; /* time of day; 0: it has not happened */
@@ -29,6 +31,8 @@ typedef struct tdmi_recording {
 /* A copy: nothing points into `bytes`. What is no ring, or damaged, is TDM_ERR_BAD_FILE; entries that were just being written
  * are left out. Any bytes are safe. */
 tdm_status tdmi_recording_parse(const uint8_t *bytes, size_t nbytes, tdmi_recording *out);
+void tdmi_recording_put_json(const tdmi_recording *recording, FILE *file);
+/* The same as a file that appears whole or not at all. */
 tdm_status tdmi_recording_write_json(const tdmi_recording *recording, const char *path);
 void tdmi_recording_free(tdmi_recording *recording);
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const state_names[] = {
@@ -50,7 +51,8 @@ static void put_call(FILE *f, const tdmi_recorded_call *call)
     put_field(f, "op", call->op);
     put_field(f, "dtype", call->dtype);
     put_field(f, "reduction", call->reduction);
-    fprintf(f, ",\"fused\":%s,\"count\":%" PRIu64 ",\"root\":%d", call->fused ? "true" : "false", call->count, call->root);
+    fprintf(f, ",\"fused\":%s,\"uneven\":%s,\"count\":%" PRIu64 ",\"root\":%d", call->fused ? "true" : "false",
+            call->uneven ? "true" : "false", call->count, call->root);
     put_field(f, "label", call->label);
     put_field(f, "state", state_names[call->state]);
     put_time(f, "created_ns", call->created_ns);
@@ -60,7 +62,7 @@ static void put_call(FILE *f, const tdmi_recorded_call *call)
     fputc('}', f);
 }
 
-static void put_recording(FILE *f, const tdmi_recording *r)
+void tdmi_recording_put_json(const tdmi_recording *r, FILE *f)
 {
     fprintf(f, "{\"tandem_recorder\":1,\"rank\":%d,\"size\":%d,\"pid\":%d,\"birth\":%" PRIu64, r->rank, r->size, r->pid, r->birth);
     put_field(f, "host", r->host);
@@ -83,19 +85,22 @@ static void put_recording(FILE *f, const tdmi_recording *r)
 tdm_status tdmi_recording_write_json(const tdmi_recording *recording, const char *path)
 {
     char temporary[4096];
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
+    struct stat facts;
+    const bool is_device = stat(path, &facts) == 0 && !S_ISREG(facts.st_mode); /* or a pipe: written to, never replaced */
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s%s", path, is_device ? "" : ".tmp") >= sizeof temporary)
         return tdmi_fail(TDM_ERR_INVALID, "the dump's path has more than %zu bytes", sizeof temporary);
     FILE *f = fopen(temporary, "we");
     if (f == NULL)
         return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot write the dump %s", temporary);
-    put_recording(f, recording);
+    tdmi_recording_put_json(recording, f);
     errno = 0;
     bool bad = fflush(f) != 0 || ferror(f) != 0;
     const int error = errno != 0 ? errno : EIO;
     bad = fclose(f) != 0 || bad;
-    if (!bad && rename(temporary, path) == 0)
+    if (!bad && (is_device || rename(temporary, path) == 0))
         return TDM_OK;
     const tdm_status status = tdmi_fail_errno(TDM_ERR_SYSTEM, bad ? error : errno, "cannot write the dump %s", path);
-    unlink(temporary);
+    if (!is_device)
+        unlink(temporary);
     return status;
 }

@@ -29,6 +29,7 @@ SEES = {
     "checkpoint": "core trace",
     "exec": "core trace graph passes kernels ddp group optim",
     "models": "core graph optim data exec",
+    "doctor": "core trace",
     "train": "core trace models data checkpoint passes kernels exec optim measure",
     "cli": "measure",
 }
@@ -46,7 +47,7 @@ HOMES = {
     "ucs/debug/log_def.h": "src/transport/ucx",
     "sodium.h": "src/store",
     "xxhash.h": "src/checkpoint",
-    "jansson.h": ("src/checkpoint", "src/models/config.c", "src/train/metrics.c"),
+    "jansson.h": ("src/checkpoint", "src/models/config.c", "src/train/metrics.c", "src/doctor"),
 }
 # Headers of C, POSIX, Linux and the compiler are free everywhere.
 SYSTEM = re.compile(

@@ -243,6 +243,24 @@ static void it_can_be_off_and_a_bad_folder_is_no_error(void **state)
     setenv("TANDEM_RECORDER_DIR", base, 1);
 }
 
+static void a_dump_to_a_pipe_goes_into_it(void **state)
+{
+    (void)state;
+    char path[300], start[32] = "";
+    snprintf(path, sizeof path, "%s.fifo", base);
+    tdmi_recorder *recorder = open_one("pipe", 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const int fd = open(path, O_RDWR);
+    assert_int_equal(tdmi_recorder_dump(recorder, path), TDM_OK);
+    assert_int_equal(read(fd, start, 20), 20);
+    assert_string_equal(start, "{\"tandem_recorder\":1");
+    struct stat facts;
+    assert_true(stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode));
+    close(fd);
+    unlink(path);
+    tdmi_recorder_close(recorder);
+}
+
 static void damaged_rings_are_refused(void **state)
 {
     (void)state;
@@ -270,6 +288,7 @@ int main(void)
         cmocka_unit_test(old_files_of_dead_processes_are_swept_by_the_next_job),
         cmocka_unit_test(a_living_rank_is_never_swept),
         cmocka_unit_test(it_can_be_off_and_a_bad_folder_is_no_error),
+        cmocka_unit_test(a_dump_to_a_pipe_goes_into_it),
         cmocka_unit_test(damaged_rings_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, clean_up) != 0;

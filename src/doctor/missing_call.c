@@ -1,0 +1,107 @@
+/* missing_call.c - ranks that never made a call in which others wait: the first such call of each group. */
+#include "doctor/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The last call that the rank waits in, of any group; NULL: none. */
+static const tdmi_recorded_call *waits_in(const tdmi_witness *witness)
+{
+    const tdmi_recording *r = &witness->recording;
+    for (size_t i = r->count; i-- > 0;)
+        if (tdmi_is_open(&r->call[i]))
+            return &r->call[i];
+    return NULL;
+}
+
+/* What the missing rank did instead. */
+static void explain(const tdmi_member *member, const tdmi_lined_group *group, char *text, size_t nbytes)
+{
+    char last[256], elsewhere[256] = "";
+    const tdmi_recorded_call *open = waits_in(member->witness);
+    tdmi_last_call_text(member->last, last, sizeof last);
+    if (open != NULL && open->group_id != group->line->call->group_id) {
+        char call[192];
+        tdmi_last_call_text(open, call, sizeof call);
+        snprintf(elsewhere, sizeof elsewhere, "; it waits in group %.40s, %s", open->group, call);
+    }
+    snprintf(text, nbytes, "its last call was %s%s%s", last, elsewhere,
+             tdmi_is_dead(member->witness)         ? "; its process is gone"
+             : member->witness->recording.failed && open == NULL ? "; it had failed before"
+                                                   : "");
+}
+
+static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t count, const tdmi_member *missing, tdm_doctor_report *report)
+{
+    char what[128], since[32], ranks[256] = "", why[640], text[1536];
+    size_t used = 0, waiting = 0;
+    int64_t first_ns = 0;
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        if (!tdmi_is_open(line[i].call))
+            continue;
+        if (used + 16 < sizeof ranks)
+            used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", used > 0 ? ", " : "", line[i].call->group_rank);
+        json_array_append_new(list, json_integer(line[i].call->group_rank));
+        if (first_ns == 0 || line[i].call->created_ns < first_ns)
+            first_ns = line[i].call->created_ns;
+        waiting++;
+    }
+    tdmi_call_text(line->call, what, sizeof what);
+    tdmi_time_text(first_ns, since);
+    explain(missing, group, why, sizeof why);
+    snprintf(text, sizeof text, "rank %d never made call %llu of group %s (%s), in which rank%s %s wait%s since %s; %s", missing->rank,
+             (unsigned long long)line->call->number, group->name, what, waiting == 1 ? "" : "s", ranks, waiting == 1 ? "s" : "", since, why);
+    json_t *evidence = json_pack("{s:s, s:i, s:o, s:o, s:I, s:o}", "group", group->name, "group_rank", missing->rank, "missed",
+                                 tdmi_call_json(line->call), "waiting", list, "since_ns", (json_int_t)first_ns, "last",
+                                 tdmi_call_json(missing->last));
+    tdmi_report_add(report, "missing_call", TDMI_ERROR, missing->witness->recording.rank, evidence,
+                    "Look at what this rank does behind its last call: a branch the others do not take, an error it swallowed, data it waits for",
+                    text);
+}
+
+/* Ranks that left no recording, as those who waited for them saw it. */
+static void add_unrecorded(const tdmi_lined_group *group, const tdmi_line *line, size_t count, tdm_doctor_report *report)
+{
+    uint64_t arrived = 0;
+    bool looked = false;
+    for (size_t i = 0; i < count; i++) {
+        looked |= line[i].call->missing > 0;
+        arrived |= line[i].call->arrived;
+    }
+    for (int r = 0; looked && r < group->size && r < 64; r++) {
+        char what[128], text[512];
+        size_t m = 0;
+        while (m < group->members && group->member[m].rank != r)
+            m++;
+        if (m < group->members || (arrived >> r & 1) != 0)
+            continue;
+        tdmi_call_text(line->call, what, sizeof what);
+        snprintf(text, sizeof text, "rank %d did not arrive at call %llu of group %s (%s); there is no recording of it", r,
+                 (unsigned long long)line->call->number, group->name, what);
+        tdmi_report_add(report, "missing_call", TDMI_ERROR, -1,
+                        json_pack("{s:s, s:i, s:o}", "group", group->name, "group_rank", r, "missed", tdmi_call_json(line->call)),
+                        "Add the recording from its host; a rank that ended well leaves none, and has then left too early", text);
+    }
+}
+
+void tdmi_find_missing_calls(const tdmi_lineup *lineup, tdm_doctor_report *report)
+{
+    for (size_t g = 0; g < lineup->groups; g++) {
+        const tdmi_lined_group *group = &lineup->group[g];
+        for (size_t at = 0, count; at < group->count; at += count) {
+            const tdmi_line *line = group->line + at;
+            bool open = false;
+            count = tdmi_lines_of_call(group, at);
+            for (size_t i = 0; i < count; i++)
+                open |= tdmi_is_open(line[i].call);
+            if (!open)
+                continue;
+            for (size_t m = 0; m < group->members; m++)
+                if (group->member[m].last->number < line->call->number)
+                    add(group, line, count, &group->member[m], report);
+            add_unrecorded(group, line, count, report);
+            break; /* what comes behind it follows from it */
+        }
+    }
+}

@@ -1,0 +1,62 @@
+/* report.c - the two faces of a report. */
+#include "doctor/report.h"
+
+#include "core/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void tdmi_report_say(tdm_doctor_report *report, const char *format, ...)
+{
+    char line[4096];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    if (length < 0)
+        return;
+    length = length < (int)sizeof line - 2 ? length : (int)sizeof line - 2;
+    line[length++] = '\n';
+    if (report->text_nbytes + (size_t)length + 1 > report->text_capacity) {
+        const size_t capacity = (report->text_capacity + (size_t)length) * 2 + 4096;
+        char *more = tdmi_realloc(report->text, capacity, "doctor");
+        if (more == NULL) {
+            report->failed = true;
+            return;
+        }
+        report->text = more;
+        report->text_capacity = capacity;
+    }
+    memcpy(report->text + report->text_nbytes, line, (size_t)length);
+    report->text_nbytes += (size_t)length;
+    report->text[report->text_nbytes] = '\0';
+}
+
+void tdmi_report_add(tdm_doctor_report *report, const char *id, tdmi_severity severity, int rank, json_t *evidence, const char *advice,
+                     const char *text)
+{
+    json_t *finding = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:n, s:n, s:n, s:n}", "id", id, "severity",
+                                severity == TDMI_ERROR ? "error" : "warning", "rank", rank >= 0 ? json_integer(rank) : json_null(),
+                                "evidence", evidence, "text", text, "advice", advice, "gain_pct", "gain_pct_low", "gain_pct_high", "verified");
+    report->failed |= finding == NULL || json_array_append_new(report->findings, finding) != 0;
+    tdmi_report_say(report, "%zu. %s.\n   %s.", json_array_size(report->findings), text, advice);
+}
+
+void tdmi_last_call_text(const tdmi_recorded_call *call, char *text, size_t nbytes)
+{
+    char what[128], when[32], label[64] = "";
+    tdmi_call_text(call, what, sizeof what);
+    tdmi_time_text(call->finished_ns != 0 ? call->finished_ns : call->created_ns, when);
+    if (call->label[0] != '\0')
+        snprintf(label, sizeof label, ", label '%s'", call->label);
+    snprintf(text, nbytes, "call %llu (%s), %s %s%s", (unsigned long long)call->number, what,
+             call->state == TDMI_CALL_FINISHED ? "finished" : call->finished_ns != 0 ? "given up" : "made", when, label);
+}
+
+json_t *tdmi_call_json(const tdmi_recorded_call *call)
+{
+    return json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:i, s:s, s:I, s:I}", "group", call->group, "call", (json_int_t)call->number, "op",
+                     call->op, "dtype", call->dtype, "reduction", call->reduction, "count", (json_int_t)call->count, "root", call->root,
+                     "label", call->label, "created_ns", (json_int_t)call->created_ns, "finished_ns", (json_int_t)call->finished_ns);
+}
