@@ -182,6 +182,8 @@ static tdm_status hear_announcement(tdm_group *group, tdmi_message_stream *strea
     tdmi_announcement what;
     if (!read_announcement(stream->in + stream->in_at, frame->nbytes, &what))
         return broken(stream, "a damaged announcement");
+    if (what.place.owner != TDMI_NOWHERE && !group->is_local[stream->peer])
+        return broken(stream, "a place in memory that it does not share");
     what.id = frame->number;
     stream->in_at += ANNOUNCEMENT_BYTES;
     tdm_status status = tdmi_messages_meet(group, stream->peer, &what, &stream->reading, &stream->keeping);
