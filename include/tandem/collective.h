@@ -6,8 +6,8 @@
  *   - `work` NULL: the call blocks. Otherwise it starts the operation and gives a handle for tdm_work_wait, which consumes it;
  *     buffers are borrowed until then
  *   - in == out (the same address, or the rank's own part where sizes differ) is allowed; other overlaps are not
- *   - counts are elements, 0 is legal; buffers may be unaligned; results have the same bits on all ranks, for every
- *     algorithm and transport (canonical balanced tree: docs/determinism.md)
+ *   - counts are elements, 0 is legal; buffers are contiguous (who has a strided view copies it) and may be unaligned
+ *   - results have the same bits on all ranks, for every algorithm and transport (canonical balanced tree: docs/determinism.md)
  *   - Errors  TDM_ERR_INVALID an argument | TDM_ERR_MISMATCH | TDM_ERR_TIMEOUT names the ranks that are missing |
  *     TDM_ERR_PEER_LOST names the dead rank. After the last three the group is dead: destroy it, make a new one.
  *   - Thread  one thread of the group's owner at a time.   Cost  docs/algorithms.md.   Since 0.1 */

@@ -28,6 +28,7 @@ static inline void tdmi_steps_copy(tdmi_steps *s, tdmi_range src, tdmi_range dst
         tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_COPY, .to = -1, .from = -1, .src = src, .dst = dst});
 }
 
+/* dst <- dst op src, or src op dst. */
 static inline void tdmi_steps_reduce(tdmi_steps *s, tdmi_range src, tdmi_range dst, bool src_first)
 {
     if (src.count > 0)
@@ -77,7 +78,7 @@ void tdmi_steps_alone(tdmi_steps *s, const tdmi_call *call);
 /* Whether sums need the ACC buffer, because their type is not the dtype. */
 static inline bool tdmi_widens(const tdmi_call *call)
 {
-    return tdmi_accumulate_dtype(call->dtype, call->op) != call->dtype;
+    return tdmi_call_acc_dtype(call) != call->dtype;
 }
 
 static inline tdmi_traffic tdmi_traffic_sum(tdmi_traffic a, tdmi_traffic b)
@@ -122,6 +123,7 @@ static inline int tdmi_place_of(const tdmi_topology *topology, int rank)
 
 extern const tdmi_algorithm tdmi_direct, tdmi_direct_staged, tdmi_eager, tdmi_halving_doubling, tdmi_recursive_doubling, tdmi_ring,
     tdmi_ring2, tdmi_tree, tdmi_binomial, tdmi_dissemination, tdmi_parameter_server, tdmi_gather_to_one,
-    tdmi_hierarchical, tdmi_hierarchical_ring, tdmi_hierarchical_ring2, tdmi_hierarchical_tree;
+    tdmi_hierarchical, tdmi_hierarchical_ring, tdmi_hierarchical_ring2, tdmi_hierarchical_tree,
+    tdmi_pairwise, tdmi_bruck, tdmi_linear_parts;
 
 #endif

@@ -44,6 +44,7 @@ static void put_exchange(writer *w, const tdmi_step *step)
     put(w, " from rank %d", step->from);
     if (step->kind == TDMI_STEP_EXCHANGE_REDUCE)
         put(w, step->received_first ? ": received op own" : ": own op received");
+    put(w, step->leaf ? ", as input" : "");
 }
 
 static void put_step(writer *w, const tdmi_step *step)

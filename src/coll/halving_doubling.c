@@ -76,11 +76,37 @@ static int chunk_at(int n, int position)
     return chunk;
 }
 
-/* Elements of `total`, cut into n chunks, at positions [first, first + count). */
-static tdmi_range positions(tdmi_buffer buffer, size_t total, int n, int first, int count)
+/* How the chunks lie in the buffer that is worked on: equal ones, or those of an uneven call, in the order of places. */
+typedef struct layout {
+    int n;
+    size_t total;         /* elements, where all chunks are as good as equal */
+    const size_t *counts; /* [n] of ranks, else NULL */
+    bool shuffled;        /* place v has the chunk of chunk_at(v), else of rank v */
+} layout;
+
+static layout layout_of(const tdmi_call *call, int n)
 {
-    size_t begin = tdmi_chunk_first(total, n, first);
-    return tdmi_range_of(buffer, begin, tdmi_chunk_first(total, n, first + count) - begin);
+    const bool gathers = call->coll == TDMI_COLL_ALL_GATHER;
+    return (layout){.n = n, .total = call->coll == TDMI_COLL_ALLREDUCE ? call->count : call->count * (size_t)n,
+                    .counts = !call->uneven ? NULL : gathers ? call->out_counts : call->in_counts, .shuffled = !gathers};
+}
+
+/* Where the chunk of place `v` starts; v == n gives the end. */
+static size_t first_at(const layout *l, int v)
+{
+    size_t first = 0;
+    if (l->counts == NULL)
+        return tdmi_chunk_first(l->total, l->n, v);
+    for (int i = 0; i < v; i++)
+        first += l->counts[l->shuffled ? chunk_at(l->n, i) : i];
+    return first;
+}
+
+/* The chunks of `count` places from `first` on. */
+static tdmi_range positions(tdmi_buffer buffer, const layout *l, int first, int count)
+{
+    const size_t begin = first_at(l, first);
+    return tdmi_range_of(buffer, begin, first_at(l, first + count) - begin);
 }
 
 /* ---- the two phases ---- */
@@ -88,39 +114,40 @@ static tdmi_range positions(tdmi_buffer buffer, size_t total, int n, int first, 
 static const tdmi_range nothing = {.buffer = TDMI_BUFFER_OUT, .first = 0, .count = 0};
 
 /* Every rank's chunk of `buffer` becomes the sum. */
-static void halve(tdmi_steps *s, tdmi_buffer buffer, size_t total, int rank, int n)
+static void halve(tdmi_steps *s, tdmi_buffer buffer, const layout *l, int rank)
 {
+    const int n = l->n;
     const block own = block_of(rank, n);
     const int local = rank - own.base, end = own.base + own.size; /* chunks from `end` on belong to blocks to the right */
     for (int m = 1; m < own.size; m *= 2) {
         int peer = rank ^ m, keep = local & (2 * m - 1), give = keep ^ m;
         tdmi_steps_exchange_reduce(
-            s, peer, positions(buffer, total, n, class_first(n, give, 2 * m), class_count(n, give, 2 * m)), peer,
-            positions(buffer, total, n, class_first(n, keep, 2 * m), class_count(n, keep, 2 * m)), peer < rank);
+            s, peer, positions(buffer, l, class_first(n, give, 2 * m), class_count(n, give, 2 * m)), peer,
+            positions(buffer, l, class_first(n, keep, 2 * m), class_count(n, keep, 2 * m)), peer < rank);
     }
     if (end < n) { /* what the blocks to the right have for owners up to this block */
         block right = block_of(end, n);
         int rights = local < n - end ? 1 : 0;
         tdmi_steps_exchange_reduce(s, -1, nothing, right.base + local % right.size,
-                                   positions(buffer, total, n, class_first(n, local, own.size),
+                                   positions(buffer, l, class_first(n, local, own.size),
                                              class_count(n, local, own.size) - rights), false);
     }
     if (own.base > 0) {
         block left = block_of(own.base - 1, n);
-        for (int l = local; l < left.size; l += own.size) {
-            int rights = l < n - own.base ? 1 : 0;
-            tdmi_steps_exchange_reduce(s, left.base + l,
-                                       positions(buffer, total, n, class_first(n, l, left.size),
-                                                 class_count(n, l, left.size) - rights), -1, nothing, false);
+        for (int i = local; i < left.size; i += own.size) {
+            int rights = i < n - own.base ? 1 : 0;
+            tdmi_steps_exchange_reduce(s, left.base + i,
+                                       positions(buffer, l, class_first(n, i, left.size),
+                                                 class_count(n, i, left.size) - rights), -1, nothing, false);
         }
     }
     if (local < n - end)
-        tdmi_steps_exchange_reduce(s, end + local, positions(buffer, total, n, position_of(n, end + local), 1), -1, nothing,
+        tdmi_steps_exchange_reduce(s, end + local, positions(buffer, l, position_of(n, end + local), 1), -1, nothing,
                                    false);
     for (int base = own.base; base > 0;) {
         block left = block_of(base - 1, n);
         tdmi_steps_exchange_reduce(s, -1, nothing, left.base + rank % left.size,
-                                   positions(buffer, total, n, position_of(n, rank), 1), true);
+                                   positions(buffer, l, position_of(n, rank), 1), true);
         base = left.base;
     }
 }
@@ -140,64 +167,65 @@ static round round_of(int v, int n, int length)
                    .count = length < n - length ? length : n - length};
 }
 
-/* OUT, cut into n chunks of which the rank at place v has the v-th, becomes complete. `shuffled`: places are those of
- * position_of(), otherwise place v is rank v. */
-static void gather(tdmi_steps *s, size_t total, int rank, int n, bool shuffled)
+/* OUT, of which the rank at place v has the v-th chunk, becomes complete. */
+static void gather(tdmi_steps *s, const layout *l, int rank)
 {
+    const int n = l->n;
+    const bool shuffled = l->shuffled;
     const int v = shuffled ? position_of(n, rank) : rank;
     for (int length = 1; length < n; length *= 2) {
         round r = round_of(v, n, length);
         int to = shuffled ? chunk_at(n, r.to) : r.to, from = shuffled ? chunk_at(n, r.from) : r.from;
         int send = r.send_first + r.count <= n ? r.count : n - r.send_first; /* up to the end, the rest from the start */
         int receive = r.receive_first + r.count <= n ? r.count : n - r.receive_first;
-        tdmi_steps_exchange(s, to, positions(TDMI_BUFFER_OUT, total, n, r.send_first, send), from,
-                            positions(TDMI_BUFFER_OUT, total, n, r.receive_first, receive));
-        tdmi_steps_exchange(s, to, positions(TDMI_BUFFER_OUT, total, n, 0, r.count - send), from,
-                            positions(TDMI_BUFFER_OUT, total, n, 0, r.count - receive));
+        tdmi_steps_exchange(s, to, positions(TDMI_BUFFER_OUT, l, r.send_first, send), from,
+                            positions(TDMI_BUFFER_OUT, l, r.receive_first, receive));
+        tdmi_steps_exchange(s, to, positions(TDMI_BUFFER_OUT, l, 0, r.count - send), from,
+                            positions(TDMI_BUFFER_OUT, l, 0, r.count - receive));
     }
 }
 
 static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
     const int rank = topology->rank, n = topology->n;
-    const size_t count = call->count, total = call->coll == TDMI_COLL_ALLREDUCE ? count : count * (size_t)n;
+    const size_t count = call->count;
+    const layout l = layout_of(call, n);
     if (n == 1) {
         tdmi_steps_alone(s, call);
         return;
     }
     if (call->coll == TDMI_COLL_ALL_GATHER) {
-        tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, count), tdmi_range_of(TDMI_BUFFER_OUT, (size_t)rank * count, count));
-        gather(s, total, rank, n, false);
+        tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, count), tdmi_call_out_part(call, rank));
+        gather(s, &l, rank);
         return;
     }
     const int place = position_of(n, rank);
     if (call->coll == TDMI_COLL_REDUCE_SCATTER) {
-        s->acc_count = total;
+        s->acc_count = first_at(&l, n);
         for (int chunk = 0; chunk < n; chunk++)
-            tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, (size_t)chunk * count, count),
-                            positions(TDMI_BUFFER_ACC, total, n, position_of(n, chunk), 1));
-        halve(s, TDMI_BUFFER_ACC, total, rank, n);
-        tdmi_steps_finish(s, call, positions(TDMI_BUFFER_ACC, total, n, place, 1), tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
+            tdmi_steps_copy(s, tdmi_call_in_part(call, chunk), positions(TDMI_BUFFER_ACC, &l, position_of(n, chunk), 1));
+        halve(s, TDMI_BUFFER_ACC, &l, rank);
+        tdmi_steps_finish(s, call, positions(TDMI_BUFFER_ACC, &l, place, 1), tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
         return;
     }
     const tdmi_buffer sums = tdmi_widens(call) ? TDMI_BUFFER_ACC : TDMI_BUFFER_OUT;
     if (sums == TDMI_BUFFER_ACC)
         s->acc_count = count;
     tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, count), tdmi_range_of(sums, 0, count));
-    halve(s, sums, total, rank, n);
-    tdmi_steps_finish(s, call, positions(sums, total, n, place, 1), positions(TDMI_BUFFER_OUT, total, n, place, 1));
-    gather(s, total, rank, n, true);
+    halve(s, sums, &l, rank);
+    tdmi_steps_finish(s, call, positions(sums, &l, place, 1), positions(TDMI_BUFFER_OUT, &l, place, 1));
+    gather(s, &l, rank);
 }
 
 static bool supports(tdmi_coll coll, bool uneven)
 {
-    return !uneven && (coll == TDMI_COLL_ALLREDUCE || coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALL_GATHER);
+    return coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_ALL_GATHER || (coll == TDMI_COLL_ALLREDUCE && !uneven);
 }
 
 static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
     const int rank = topology->rank, n = topology->n;
-    const size_t total = call->coll == TDMI_COLL_ALLREDUCE ? call->count : call->count * (size_t)n;
+    const layout l = layout_of(call, n);
     tdmi_traffic t = {0, 0};
     if (n == 1)
         return t;
@@ -209,14 +237,14 @@ static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
         if (own.base > 0)
             t.messages += (size_t)(block_of(own.base - 1, n).size / own.size);
         t.messages += rank - own.base < n - own.base - own.size ? 1 : 0;
-        t.elements_sent += total - positions(TDMI_BUFFER_OUT, total, n, v, 1).count; /* every chunk but the own, once */
+        t.elements_sent += first_at(&l, n) - positions(TDMI_BUFFER_OUT, &l, v, 1).count; /* every chunk but the own, once */
     }
     for (int length = 1; length < n && call->coll != TDMI_COLL_REDUCE_SCATTER; length *= 2) {
         round r = round_of(v, n, length);
         int wrapped = r.send_first + r.count > n ? r.send_first + r.count - n : 0;
         t.messages += wrapped > 0 ? 2 : 1;
-        t.elements_sent += positions(TDMI_BUFFER_OUT, total, n, r.send_first, r.count - wrapped).count +
-                           positions(TDMI_BUFFER_OUT, total, n, 0, wrapped).count;
+        t.elements_sent += positions(TDMI_BUFFER_OUT, &l, r.send_first, r.count - wrapped).count +
+                           positions(TDMI_BUFFER_OUT, &l, 0, wrapped).count;
     }
     return t;
 }

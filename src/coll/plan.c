@@ -92,11 +92,17 @@ void tdmi_plans_free(tdmi_plans *plans)
     plans->count = 0;
 }
 
-static tdm_status note_link_peers(tdmi_way *way, int rank, int n)
+/* Where only pairs know their parts, all pairs compare, also those that move nothing: one side may think otherwise. */
+static bool compares(const tdmi_call *call, int rank, int peer)
+{
+    return tdmi_call_is_pairwise(call) && (call->coll == TDMI_COLL_ALLTOALL || rank == call->root || peer == call->root);
+}
+
+static tdm_status note_link_peers(tdmi_way *way, const tdmi_call *call, int rank, int n)
 {
     bool peer[n];
     for (int r = 0; r < n; r++)
-        peer[r] = false;
+        peer[r] = compares(call, rank, r);
     peer[(rank + 1) % n] = peer[(rank + n - 1) % n] = true;
     for (size_t i = 0; i < way->steps.count; i++) {
         const tdmi_step *step = &way->steps.step[i];
@@ -117,7 +123,7 @@ static tdm_status note_link_peers(tdmi_way *way, int rank, int n)
     return TDM_OK;
 }
 
-static tdm_status note_needs(tdmi_way *way, int rank, int n)
+static tdm_status note_needs(tdmi_way *way, const tdmi_call *call, int rank, int n)
 {
     for (size_t i = 0; i < way->steps.count; i++) {
         const tdmi_step *step = &way->steps.step[i];
@@ -126,7 +132,7 @@ static tdm_status note_needs(tdmi_way *way, int rank, int n)
         way->rotations += step->kind == TDMI_STEP_ROTATE ? 1 : 0;
     }
     way->uses_links = n > 1 && way->algorithm != NULL && (way->algorithm->needs & (TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE)) != 0;
-    return way->uses_links ? note_link_peers(way, rank, n) : TDM_OK;
+    return way->uses_links ? note_link_peers(way, call, rank, n) : TDM_OK;
 }
 
 /* Every rank reduces its slice and hands it on tile by tile; the buffers are free again after the second meeting. */
@@ -147,7 +153,7 @@ static tdm_status make_way(const tdmi_call *call, const tdmi_topology *topology,
     if (status != TDM_OK)
         return status;
     out->algorithm->steps(&out->steps, call, topology);
-    return out->steps.status != TDM_OK ? out->steps.status : note_needs(out, topology->rank, topology->n);
+    return out->steps.status != TDM_OK ? out->steps.status : note_needs(out, call, topology->rank, topology->n);
 }
 
 /* What a fused call does where buffers cannot be shared: equal parts of a padded buffer. */
@@ -167,7 +173,7 @@ static tdm_status make(tdmi_plan *plan, const tdmi_topology *topology, unsigned 
     const unsigned shared = can_share ? TDMI_NEEDS_SHARED : 0;
     if (plan->fused && can_share) {
         fused_steps(&plan->way.steps, call, rank, n);
-        tdm_status status = plan->way.steps.status != TDM_OK ? plan->way.steps.status : note_needs(&plan->way, rank, n);
+        tdm_status status = plan->way.steps.status != TDM_OK ? plan->way.steps.status : note_needs(&plan->way, call, rank, n);
         if (status != TDM_OK)
             return status;
         plan->agrees = n > 1 && !no_buffers;

@@ -11,8 +11,8 @@ typedef struct tdmi_way {
     bool uses_stage, uses_slot;
     unsigned rotations; /* of STAGE, in the whole list */
     bool uses_links;  /* also when it moves nothing: then the ranks only compare their calls */
-    int *link_peers;  /* ranks whose calls are compared over links: those it exchanges with, and both neighbours, so that a
-                         rank that moves nothing is compared too. Symmetric where the calls agree */
+    int *link_peers;  /* ranks whose calls are compared over links: those it exchanges with or might, and both neighbours, so
+                         that a rank that moves nothing is compared too. Symmetric where the calls agree */
     int link_peer_count;
 } tdmi_way;
 

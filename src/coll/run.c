@@ -57,7 +57,7 @@ static tdm_status grow(char **block, size_t *have, size_t need, const char *labe
 static tdm_status make_scratch(tdmi_run *run, const tdmi_way *way)
 {
     const tdmi_call *call = &run->request.call;
-    const size_t acc = way->steps.acc_count * tdm_dtype_size(tdmi_accumulate_dtype(call->dtype, call->op));
+    const size_t acc = way->steps.acc_count * tdm_dtype_size(tdmi_call_acc_dtype(call));
     if (way->uses_links && run->team->segment == NULL) {
         run->team->segment = tdmi_aligned_alloc(4096, TDMI_SEGMENT_BYTES, "coll segment");
         if (run->team->segment == NULL)
@@ -152,6 +152,19 @@ static void use_padded(tdmi_run *run)
     run->request.out = run->padded + whole * (size_t)run->team->n * size;
 }
 
+/* An alltoall in place would overwrite what is still to be sent: unless there is nothing to move it reads a copy. */
+static bool is_copied(const tdmi_run *run)
+{
+    return run->plan->call.coll == TDMI_COLL_ALLTOALL && run->team->n > 1 && run->request.in == run->request.out;
+}
+
+static void use_copy(tdmi_run *run)
+{
+    const size_t nbytes = in_count(run) * tdm_dtype_size(run->plan->call.dtype);
+    if (nbytes > 0)
+        run->request.in = memcpy(run->padded, run->request.in, nbytes);
+}
+
 static bool is_padded(const tdmi_run *run)
 {
     return run->request.epilogue != NULL && !tdmi_run_hands_on(run);
@@ -196,6 +209,8 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
     const size_t in_nbytes = in_count(run) * tdm_dtype_size(call.dtype);
     if (status == TDM_OK && tdmi_op_prepares(run->op))
         status = make_prepared(run, in_nbytes);
+    if (status == TDM_OK && is_copied(run))
+        status = grow(&run->padded, &run->padded_nbytes, in_nbytes, "alltoall in place");
     if (status == TDM_OK && !tdmi_op_hold(run->op)) /* freed since the arguments were checked */
         status = tdmi_op_check(call.dtype, run->op, tdmi_coll_name(call.coll), "native");
     if (status != TDM_OK)
@@ -207,6 +222,8 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
     }
     if (run->way != NULL && is_padded(run))
         use_padded(run);
+    if (run->way != NULL && is_copied(run))
+        use_copy(run);
     return TDM_OK;
 }
 
@@ -254,6 +271,17 @@ static void write_places(const tdmi_run *run, tdmi_slot *slot)
         slot->in = tdmi_node_locate(node, run->request.in, in_count(run) * size);
     if (out_count(run) > 0)
         slot->out = tdmi_node_locate(node, run->request.out, out_count(run) * size);
+}
+
+/* What a rank says about its own part in two arrays. */
+static tdm_status check_own_part(const tdmi_run *run)
+{
+    const tdmi_call *call = &run->plan->call;
+    const int rank = run->team->rank;
+    if (!tdmi_call_is_pairwise(call) || tdmi_call_gives(call, rank, rank) == tdmi_call_expects(call, rank, rank))
+        return TDM_OK;
+    return tdmi_part_mismatch(run->team->name, run->number, call, rank, tdmi_call_gives(call, rank, rank), rank,
+                              tdmi_call_expects(call, rank, rank));
 }
 
 /* Writes the slot; false while a rank still needs the old call in it. */
@@ -309,6 +337,8 @@ static tdm_status agree(tdmi_run *run)
     run->state = TDMI_RUN_STAGING;
     if (is_padded(run))
         use_padded(run);
+    if (is_copied(run))
+        use_copy(run);
     return TDM_OK;
 }
 
@@ -400,7 +430,10 @@ tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *
     bool waits = false, paused = false, met = true;
     while (status == TDM_OK && !waits && !paused && run->state != TDMI_RUN_OVER) {
         switch (run->state) {
-        case TDMI_RUN_ARRIVING: waits = !arrive(run); break;
+        case TDMI_RUN_ARRIVING:
+            status = check_own_part(run);
+            waits = status == TDM_OK && !arrive(run);
+            break;
         case TDMI_RUN_AGREEING:
             status = tdmi_meet(run, &met);
             waits = !met;

@@ -46,7 +46,8 @@ typedef struct tdmi_run {
     tdm_op op;             /* as the caller named it; held while the call is under way */
     char *prepared;        /* premultiplied input; in the arena where the ranks share memory; kept */
     size_t prepared_nbytes;
-    char *padded;          /* fused where memory cannot be shared: padded input and own slice; kept */
+    char *padded;          /* fused where memory cannot be shared: padded input and own slice; input of an alltoall
+                              in place; kept */
     size_t padded_nbytes;
     char **peer_in, **peer_out; /* [n], kept */
     char **peer_rows;      /* [n] of tdmi_row [n], where the call is pairwise */

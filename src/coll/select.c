@@ -14,6 +14,7 @@ const tdmi_algorithm *const tdmi_algorithms[] = {
     &tdmi_direct,        &tdmi_direct_staged, &tdmi_eager, &tdmi_halving_doubling, &tdmi_recursive_doubling, &tdmi_binomial,
     &tdmi_dissemination, &tdmi_ring,          &tdmi_ring2, &tdmi_tree,             &tdmi_gather_to_one,      &tdmi_parameter_server,
     &tdmi_hierarchical,  &tdmi_hierarchical_ring, &tdmi_hierarchical_ring2, &tdmi_hierarchical_tree,
+    &tdmi_pairwise,      &tdmi_bruck,         &tdmi_linear_parts,
 };
 const size_t tdmi_algorithm_count = sizeof tdmi_algorithms / sizeof *tdmi_algorithms;
 
@@ -31,7 +32,13 @@ static const tdmi_choice defaults[] = {
     {&tdmi_ring, TDMI_COLL_BROADCAST, (size_t)1 << 20, SIZE_MAX, "links, long message: a chain keeps all of them busy"},
     {&tdmi_recursive_doubling, TDMI_COLL_COUNT, 0, 16385, "links, short message: half the messages of halving-doubling"},
     {&tdmi_halving_doubling, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: least bytes in few messages, canonical order"},
+    {&tdmi_bruck, TDMI_COLL_ALLTOALL, 0, (size_t)8 << 10, "links, short message: few rounds"},
+    {&tdmi_linear_parts, TDMI_COLL_GATHER, (size_t)64 << 10, SIZE_MAX, "links, long parts: each goes once"},
+    {&tdmi_linear_parts, TDMI_COLL_SCATTER, (size_t)64 << 10, SIZE_MAX, "links, long parts: each goes once"},
+    {&tdmi_pairwise, TDMI_COLL_ALLTOALL, 0, SIZE_MAX, "links: each part goes once"},
+    {&tdmi_pairwise, TDMI_COLL_REDUCE, (size_t)64 << 10, SIZE_MAX, "links, long message: least bytes, canonical order"},
     {&tdmi_binomial, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: few rounds"},
+    {&tdmi_linear_parts, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: only the root and one rank know a part"},
     {&tdmi_dissemination, TDMI_COLL_COUNT, 0, SIZE_MAX, "links: few rounds"},
 };
 

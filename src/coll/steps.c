@@ -61,6 +61,11 @@ size_t tdmi_call_out_count(const tdmi_call *call, int rank, int n)
     }
 }
 
+tdm_dtype tdmi_call_acc_dtype(const tdmi_call *call)
+{
+    return tdmi_coll_reduces(call->coll) ? tdmi_accumulate_dtype(call->dtype, call->op) : call->dtype;
+}
+
 static tdmi_range part_of(const tdmi_call *call, tdmi_buffer buffer, const size_t *counts, int peer)
 {
     tdmi_range range = {.buffer = buffer, .first = (size_t)peer * call->count, .count = call->count};
@@ -167,6 +172,17 @@ void tdmi_steps_exchange_reduce(tdmi_steps *s, int to, tdmi_range src, int from,
 {
     add_exchange(s, (tdmi_step){.kind = TDMI_STEP_EXCHANGE_REDUCE, .to = to, .from = from, .src = src, .dst = dst,
                                 .received_first = received_first});
+}
+
+void tdmi_steps_exchange_leaf(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst)
+{
+    add_exchange(s, (tdmi_step){.kind = TDMI_STEP_EXCHANGE, .to = to, .from = from, .src = src, .dst = dst, .leaf = true});
+}
+
+void tdmi_steps_exchange_reduce_leaf(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst, bool received_first)
+{
+    add_exchange(s, (tdmi_step){.kind = TDMI_STEP_EXCHANGE_REDUCE, .to = to, .from = from, .src = src, .dst = dst,
+                                .received_first = received_first, .leaf = true});
 }
 
 void tdmi_steps_finish(tdmi_steps *s, const tdmi_call *call, tdmi_range src, tdmi_range dst)

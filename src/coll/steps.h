@@ -8,7 +8,7 @@
 #include "coll/op.h"
 
 /* Which buffer a range lies in. IN and OUT are the caller's. ACC is this rank's scratch of `acc_count` elements in the
- * accumulate type (float32 for halves, int64 for integer averages, else the dtype itself). STAGE is this rank's block in
+ * accumulate type (tdmi_call_acc_dtype). STAGE is this rank's block in
  * shared memory, for callers whose buffers no peer can reach. Each rank has two blocks of TDMI_STAGE_BYTES and takes them in
  * turn, one for each call whose list uses STAGE. Such a list has at least one MEET, so when a rank gets a block back all
  * peers have finished the call they read it in: no meeting is needed at the end of a list just to protect STAGE. All ranks
@@ -34,7 +34,8 @@ typedef enum {
     TDMI_STEP_REDUCE, /* dst <- dst op src, or src op dst where `received_first`; both of the accumulate type */
     TDMI_STEP_FINISH, /* dst <- the finished value of src: times 1/n for AVG, rounded to dtype; src is ACC or dst itself */
     /* links: sends `src` to `to` while receiving from `from`; either peer may be -1. What travels is the type of the buffer
-     * sent from, so sender's src and receiver's dst are both dtype or both accumulate type. src and dst lie apart. */
+     * sent from, so sender's src and receiver's dst are both dtype or both accumulate type; or where `leaf`, src is dtype and
+     * dst is ACC, which gets what came in the accumulate type. src and dst lie apart. */
     TDMI_STEP_EXCHANGE,        /* dst <- received */
     TDMI_STEP_EXCHANGE_REDUCE, /* dst <- dst op received, or received op dst where `received_first` */
     /* shared memory, among the ranks of one node. Buffers of other ranks are read and written in place. */
@@ -60,7 +61,7 @@ typedef struct tdmi_step {
     int to, from; /* ranks of the group, -1: none (COPY_TO: all) */
     tdmi_range src, dst;
     tdmi_range own; /* of REDUCE_FROM */
-    bool received_first;
+    bool received_first, leaf;
 } tdmi_step;
 
 typedef enum {
@@ -110,6 +111,8 @@ typedef struct tdmi_topology {
 /* Elements of a rank's IN and OUT; 0 where it has none (OUT of a gather or reduce off the root, IN of a scatter off it). */
 size_t tdmi_call_in_count(const tdmi_call *call, int rank, int n);
 size_t tdmi_call_out_count(const tdmi_call *call, int rank, int n);
+/* The type of ACC: float32 for halves and int64 for integer averages that are summed, else the dtype itself. */
+tdm_dtype tdmi_call_acc_dtype(const tdmi_call *call);
 /* The part of this rank's IN for `peer`, of its OUT from `peer`; the whole buffer where it has no parts. */
 tdmi_range tdmi_call_in_part(const tdmi_call *call, int peer);
 tdmi_range tdmi_call_out_part(const tdmi_call *call, int peer);
@@ -139,6 +142,9 @@ typedef struct tdmi_steps {
 /* Appending. Ranges of zero elements are kept out where a step moves nothing (an EXCHANGE of 0 and 0 is dropped). */
 void tdmi_steps_exchange(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst);
 void tdmi_steps_exchange_reduce(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst, bool received_first);
+/* src and what comes are dtype, dst of the accumulate type. */
+void tdmi_steps_exchange_leaf(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst);
+void tdmi_steps_exchange_reduce_leaf(tdmi_steps *s, int to, tdmi_range src, int from, tdmi_range dst, bool received_first);
 void tdmi_steps_add(tdmi_steps *s, tdmi_step step);
 void tdmi_steps_clear(tdmi_steps *s); /* keeps the memory */
 void tdmi_steps_free(tdmi_steps *s);

@@ -13,7 +13,7 @@
 tdm_dtype tdmi_work_dtype(const tdmi_run *run, tdmi_buffer buffer)
 {
     const tdmi_call *call = &run->request.call;
-    return buffer == TDMI_BUFFER_ACC ? tdmi_accumulate_dtype(call->dtype, call->op) : call->dtype;
+    return buffer == TDMI_BUFFER_ACC ? tdmi_call_acc_dtype(call) : call->dtype;
 }
 
 /* Element `first` of a buffer of `rank`. */

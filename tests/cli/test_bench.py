@@ -83,8 +83,8 @@ class Bench(unittest.TestCase):
         self.assertEqual({len(line.split(",")) for line in done.stdout.splitlines()}, {len(FIELDS)})
 
     def test_all_algorithms_are_right_over_both_transports(self):
-        names = {"allreduce": {"halving_doubling", "ring"}, "reduce_scatter": {"halving_doubling", "ring"},
-                 "all_gather": {"halving_doubling", "ring"}, "broadcast": {"binomial", "ring"}, "barrier": {"dissemination"}}
+        names = {"allreduce": {"halving_doubling", "pairwise", "ring"}, "reduce_scatter": {"halving_doubling", "pairwise", "ring"},
+                 "all_gather": {"bruck", "halving_doubling", "pairwise", "ring"}, "broadcast": {"binomial", "ring"}, "barrier": {"dissemination"}}
         for op, links in names.items():
             for transport, expected in [("tcp", links), ("shm", links | {"direct", "direct_staged"})]:
                 found = lines(op, "-n", "3", "-b", "4K", "-e", "4K", "--algo", "all", "--transport", transport)

@@ -55,7 +55,7 @@ static size_t uneven_part(size_t count, int i)
     return i % 3 == 1 ? 0 : count + (size_t)(i * 7 % 5);
 }
 
-static calls make_calls(tdmi_coll coll, tdm_dtype dtype, tdm_op op, int n, size_t count, bool uneven)
+static calls make_calls(tdmi_coll coll, tdm_dtype dtype, tdm_op op, int n, size_t count, bool uneven, int root)
 {
     const size_t ranks = (size_t)n;
     calls c = {.n = n, .of_rank = calloc(ranks, sizeof *c.of_rank), .counts = calloc(ranks * ranks, sizeof *c.counts),
@@ -65,7 +65,7 @@ static calls make_calls(tdmi_coll coll, tdm_dtype dtype, tdm_op op, int n, size_
             c.columns[k * n + i] = c.counts[i * n + k] = uneven_part(count, coll == TDMI_COLL_ALLTOALL ? i + 2 * k : k);
     for (int r = 0; r < n; r++) {
         tdmi_call *call = &c.of_rank[r];
-        *call = (tdmi_call){.coll = coll, .dtype = dtype, .op = op, .count = count, .root = has_root(coll) ? n / 2 : -1};
+        *call = (tdmi_call){.coll = coll, .dtype = dtype, .op = op, .count = count, .root = has_root(coll) ? root : -1};
         if (!uneven)
             continue;
         call->uneven = true;
@@ -163,7 +163,7 @@ void check_collective(const tdmi_algorithm *algorithm, tdmi_coll coll, tdm_dtype
 {
     if (!algorithm->supports(coll, options.uneven))
         return;
-    calls c = make_calls(coll, dtype, op, n, count, options.uneven);
+    calls c = make_calls(coll, dtype, op, n, count, options.uneven, options.root > 0 ? options.root - 1 : n / 2);
     if (algorithm->max_bytes != 0 && tdmi_call_bytes(&c.of_rank[0], n) > algorithm->max_bytes) {
         free_calls(&c);
         return;

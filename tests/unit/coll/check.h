@@ -11,6 +11,7 @@ typedef struct check_options {
     bool uneven;     /* parts of different sizes, some empty */
     const int *node, *order; /* as in tdmi_topology */
     unsigned seed;
+    int root;        /* 0: the middle one; else root - 1 */
 } check_options;
 
 /* Runs three calls in a row on n ranks and compares every output bit with the canonical tree, inputs with what they were and

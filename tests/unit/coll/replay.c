@@ -65,7 +65,7 @@ size_t replay_out_bytes(const tdmi_call *call, int rank, int n)
 
 static tdm_dtype acc_dtype(const machine *m)
 {
-    return tdmi_accumulate_dtype(m->call->dtype, m->call->op);
+    return tdmi_call_acc_dtype(m->call);
 }
 
 static tdm_dtype dtype_of(const machine *m, tdmi_buffer buffer)
@@ -238,16 +238,23 @@ static void take(machine *m, rank_state *r, const tdmi_step *step)
     void *to = reach(m, r, r, step->dst, true);
     if (to == NULL)
         return;
-    if (got->nbytes != step->dst.count * tdm_dtype_size(dtype)) {
+    const tdm_dtype wire = step->leaf ? m->call->dtype : dtype;
+    if (got->nbytes != step->dst.count * tdm_dtype_size(wire)) {
         FAIL(m, "rank %d step %zu expects %zu bytes of rank %d, which sent %zu", r->rank, r->step,
-             step->dst.count * tdm_dtype_size(dtype), step->from, got->nbytes);
+             step->dst.count * tdm_dtype_size(wire), step->from, got->nbytes);
         return;
     }
-    if (step->kind == TDMI_STEP_EXCHANGE)
-        memcpy(to, got->data, got->nbytes);
+    unsigned char *came = malloc(step->dst.count * tdm_dtype_size(dtype) + 1);
+    if (wire != dtype)
+        tdmi_reduce_widen(wire, m->call->op, got->data, came, step->dst.count);
     else
-        tdmi_reduce_pair(dtype, m->call->op, step->received_first ? (void *)got->data : to,
-                         step->received_first ? to : (void *)got->data, to, step->dst.count);
+        memcpy(came, got->data, got->nbytes);
+    if (step->kind == TDMI_STEP_EXCHANGE)
+        memcpy(to, came, step->dst.count * tdm_dtype_size(dtype));
+    else
+        tdmi_reduce_pair(dtype, m->call->op, step->received_first ? came : to, step->received_first ? to : came, to,
+                         step->dst.count);
+    free(came);
     *head = got->next;
     free(got);
     m->ranks[step->from].taken = true;

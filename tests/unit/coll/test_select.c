@@ -89,6 +89,24 @@ static void no_default_reorders_a_sum(void **state)
             }
 }
 
+/* Whatever the operation, its parts, what the ranks have in common and how long the message is: there is a way. */
+static void every_call_has_a_choice(void **state)
+{
+    (void)state;
+    static const unsigned reaches[] = {TDMI_NEEDS_LINKS, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE, EVERYTHING};
+    static const size_t counts[] = {0, 1, 100, 5000, 1 << 20};
+    for (int coll = 0; coll < TDMI_COLL_COUNT; coll++)
+        for (int uneven = 0; uneven <= (tdmi_coll_has_parts((tdmi_coll)coll) ? 1 : 0); uneven++)
+            for (size_t r = 0; r < sizeof reaches / sizeof *reaches; r++)
+                for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+                    for (int n = 1; n <= 5; n++) {
+                        const size_t parts[] = {counts[c], 0, counts[c], 1, counts[c]};
+                        const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_F32, .op = TDM_SUM, .root = 0,
+                                                .count = counts[c], .uneven = uneven != 0, .in_counts = parts, .out_counts = parts};
+                        chosen(&call, n, reaches[r]);
+                    }
+}
+
 static void a_single_rank_needs_nothing(void **state)
 {
     (void)state;
@@ -179,6 +197,7 @@ int main(void)
         cmocka_unit_test_setup(the_default_follows_what_the_ranks_have_in_common, clean),
         cmocka_unit_test_setup(several_nodes_take_the_hierarchy_where_one_has_several_ranks, clean),
         cmocka_unit_test_setup(no_default_reorders_a_sum, clean),
+        cmocka_unit_test_setup(every_call_has_a_choice, clean),
         cmocka_unit_test_setup(a_single_rank_needs_nothing, clean),
         cmocka_unit_test_setup(a_name_is_forced_where_it_exists, clean),
         cmocka_unit_test_setup(a_list_chooses_by_operation_and_size, clean),
