@@ -94,6 +94,29 @@ TDM_API void tdm_work_set_timeout(tdm_work *work, double timeout_s);
 typedef void (*tdm_done)(void *arg, tdm_status status);
 TDM_API void tdm_work_on_done(tdm_work *work, tdm_done fn, void *arg);
 
+/* ---- calls that are made again ----
+ * tdm_work_keep  - before the first wait: tdm_work_wait leaves the handle to be started again. Not for sends and receives.
+ * tdm_work_start - makes the same call once more, with the same buffers, without looking anything up and without allocating.
+ *                  All ranks do it, or make the call anew, in the same order as all calls. Errors as the call, and
+ *                  TDM_ERR_INVALID: it was not kept, or is under way.
+ * tdm_work_free  - gives a kept handle back; waits if it is under way. NULL is fine.
+ *                  Source  MPI_Allreduce_init, MPI_Start */
+TDM_API TDM_MUST_CHECK tdm_status tdm_work_keep(tdm_work *work);
+TDM_API TDM_MUST_CHECK tdm_status tdm_work_start(tdm_work *work);
+TDM_API void tdm_work_free(tdm_work *work);
+
+/* ---- many small calls with one meeting ----
+ * Collectives between begin and end are one set with one handle. Calls that follow each other and are alike but for their counts
+ * (operation, dtype, op, root) are made as one, over a packed buffer, if they are short: 64 KiB each, 1 MiB together. Longer
+ * ones, uneven ones, barriers and those with made operations keep their places in the order. Bits are those of single calls.
+ *   begin  the calls behind it may be started at once or at the end; they set *work to NULL; buffers are borrowed until the
+ *          handle of the set is waited for (or the end returns). A call with a bad argument fails alone and is no part of it
+ *   end    work NULL: blocks. Otherwise a handle; it may be kept
+ * All ranks make the same calls in the set; mismatches name the number of calls and both sides.
+ * Cost   one call for each run of alike ones, and two copies of their data.   Source  ncclGroupStart, torch's _coalescing_manager */
+TDM_API TDM_MUST_CHECK tdm_status tdm_coalesce_begin(tdm_group *group);
+TDM_API TDM_MUST_CHECK tdm_status tdm_coalesce_end(tdm_group *group, tdm_work **work);
+
 /* ---- how operations are done: docs/algorithms.md ----
  * tdm_algorithm_name  - names of all algorithms, index 0, 1, ...; NULL behind the last. Static storage.
  * tdm_work_algorithm  - name of the one that this operation takes; NULL while that depends on ranks that have not come yet.

@@ -4,7 +4,8 @@
 
 #include "coll/algorithm.h"
 
-#define TDMI_STAGED_WHOLE_BYTES ((size_t)256 << 10) /* up to here one segment: the second meeting costs more than the first-level cache gives */
+/* Up to here one segment: the second meeting costs more than the first-level cache gives. */
+#define TDMI_STAGED_WHOLE_BYTES ((size_t)256 << 10)
 #define TDMI_STAGED_SEGMENT_BYTES ((size_t)128 << 10)
 
 /* A cut of `count` elements into segments of at most `length`. A count of 0 is one segment, which meets. */

@@ -34,6 +34,7 @@ static bool same(const tdmi_plan *plan, const tdmi_call *call, bool fused, int n
     const tdmi_call *own = &plan->call;
     return own->coll == call->coll && own->dtype == call->dtype && own->op == call->op && own->root == call->root &&
            own->count == call->count && plan->fused == fused && own->uneven == call->uneven &&
+           (call->uneven || own->parts_hash == call->parts_hash) &&
            (!call->uneven ||
             (same_counts(own->in_counts, call->in_counts, n) && same_counts(own->out_counts, call->out_counts, n)));
 }

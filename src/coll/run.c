@@ -7,241 +7,11 @@
 
 #include "coll/exchange.h"
 #include "coll/meet.h"
-#include "coll/reduce.h"
+#include "coll/run_start.h"
 #include "coll/slice.h"
 #include "coll/work_steps.h"
-#include "core/memory.h"
 
 #include <string.h>
-
-static size_t in_count(const tdmi_run *run)
-{
-    const tdmi_call *call = &run->request.call;
-    return run->request.epilogue != NULL ? call->count : tdmi_call_in_count(call, run->team->rank, run->team->n);
-}
-
-static size_t out_count(const tdmi_run *run)
-{
-    const tdmi_call *call = &run->request.call;
-    return run->request.epilogue != NULL ? 0 : tdmi_call_out_count(call, run->team->rank, run->team->n);
-}
-
-static tdm_status make_peer_arrays(tdmi_run *run, int n)
-{
-    if (n <= run->peers_capacity)
-        return TDM_OK;
-    char **arrays = tdmi_realloc(run->peer_in, (size_t)n * 3 * sizeof *arrays, "coll run");
-    if (arrays == NULL)
-        return TDM_ERR_NO_MEMORY;
-    run->peer_in = arrays;
-    run->peer_out = arrays + n;
-    run->peer_rows = arrays + 2 * n;
-    run->peers_capacity = n;
-    return TDM_OK;
-}
-
-static tdm_status grow(char **block, size_t *have, size_t need, const char *label)
-{
-    if (need <= *have)
-        return TDM_OK;
-    tdmi_free(*block);
-    *have = 0;
-    *block = tdmi_aligned_alloc(4096, need, label);
-    if (*block == NULL)
-        return TDM_ERR_NO_MEMORY;
-    *have = need;
-    return TDM_OK;
-}
-
-/* Scratch for a way that may be taken, before the call counts as made: later there would be peers to disappoint. */
-static tdm_status make_scratch(tdmi_run *run, const tdmi_way *way)
-{
-    const tdmi_call *call = &run->request.call;
-    const size_t acc = way->steps.acc_count * tdm_dtype_size(tdmi_call_acc_dtype(call));
-    if (way->uses_links && run->team->segment == NULL) {
-        run->team->segment = tdmi_aligned_alloc(4096, TDMI_SEGMENT_BYTES, "coll segment");
-        if (run->team->segment == NULL)
-            return TDM_ERR_NO_MEMORY;
-    }
-    return grow(&run->acc, &run->acc_nbytes, acc, "coll accumulator");
-}
-
-static tdm_status make_stages(tdmi_team *team)
-{
-    tdmi_arena *arena = tdmi_node_arena(team->node, team->world_rank[team->rank]);
-    for (int i = 0; i < 2; i++) {
-        tdmi_stage *stage = &team->stage[i];
-        void *block;
-        if (stage->own != NULL)
-            continue;
-        if (stage->block == NULL)
-            stage->block = tdmi_calloc((size_t)team->n, sizeof *stage->block, "coll stage");
-        if (stage->block == NULL)
-            return TDM_ERR_NO_MEMORY;
-        tdm_status status = tdmi_arena_take(arena, TDMI_STAGE_BYTES, &block);
-        if (status != TDM_OK)
-            return tdmi_fail_while(status, "making the staging blocks of group %s", team->name);
-        stage->own = stage->block[team->rank] = block;
-    }
-    return TDM_OK;
-}
-
-static tdm_status make_rows(tdmi_team *team)
-{
-    void *rows;
-    if (team->rows != NULL || team->board == NULL)
-        return TDM_OK;
-    tdm_status status = tdmi_arena_take(tdmi_node_arena(team->node, team->world_rank[team->rank]),
-                                        TDMI_SLOTS * (size_t)team->n * sizeof *team->rows, &rows);
-    if (status == TDM_OK)
-        team->rows = rows;
-    return status;
-}
-
-static tdmi_arena *arena_of(const tdmi_team *team)
-{
-    return team->node != NULL && team->is_local ? tdmi_node_arena(team->node, team->world_rank[team->rank]) : NULL;
-}
-
-static void free_prepared(tdmi_run *run)
-{
-    tdmi_arena *arena = run->prepared != NULL ? arena_of(run->team) : NULL;
-    if (arena != NULL)
-        (void)tdmi_arena_give(arena, run->prepared);
-    else
-        tdmi_free(run->prepared);
-    run->prepared = NULL;
-    run->prepared_nbytes = 0;
-}
-
-/* A place for the premultiplied input, where peers reach it if they can reach anything. */
-static tdm_status make_prepared(tdmi_run *run, size_t nbytes)
-{
-    tdmi_arena *arena = arena_of(run->team);
-    void *block;
-    if (nbytes <= run->prepared_nbytes)
-        return TDM_OK;
-    free_prepared(run);
-    if (arena == NULL)
-        return grow(&run->prepared, &run->prepared_nbytes, nbytes, "premultiplied input");
-    tdm_status status = tdmi_arena_take(arena, nbytes, &block);
-    if (status != TDM_OK)
-        return tdmi_fail_while(status, "making room for the input of a premultiplied sum");
-    run->prepared = block;
-    run->prepared_nbytes = nbytes;
-    return TDM_OK;
-}
-
-/* The padded copy of a fused call lies in front, the own slice behind. */
-static size_t padded_bytes(const tdmi_run *run)
-{
-    const tdmi_call *call = &run->request.call;
-    const int n = run->team->n;
-    return tdmi_slice_each(call->count, call->dtype, n) * ((size_t)n + 1) * tdm_dtype_size(call->dtype);
-}
-
-static void use_padded(tdmi_run *run)
-{
-    const tdmi_call *call = &run->request.call;
-    const size_t size = tdm_dtype_size(call->dtype), whole = padded_bytes(run) / size / ((size_t)run->team->n + 1);
-    if (call->count == 0)
-        return;
-    memcpy(run->padded, run->request.in, call->count * size);
-    memset(run->padded + call->count * size, 0, (whole * (size_t)run->team->n - call->count) * size);
-    run->request.in = run->padded;
-    run->request.out = run->padded + whole * (size_t)run->team->n * size;
-}
-
-/* An alltoall in place would overwrite what is still to be sent: unless there is nothing to move it reads a copy. */
-static bool is_copied(const tdmi_run *run)
-{
-    return run->plan->call.coll == TDMI_COLL_ALLTOALL && run->team->n > 1 && run->request.in == run->request.out;
-}
-
-static void use_copy(tdmi_run *run)
-{
-    const size_t nbytes = in_count(run) * tdm_dtype_size(run->plan->call.dtype);
-    if (nbytes > 0)
-        run->request.in = memcpy(run->padded, run->request.in, nbytes);
-}
-
-static bool is_padded(const tdmi_run *run)
-{
-    return run->request.epilogue != NULL && !tdmi_run_hands_on(run);
-}
-
-tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const tdmi_request *request)
-{
-    const bool fused = request->epilogue != NULL;
-    tdmi_plan *plan;
-    tdmi_call call = request->call;
-    call.op = tdmi_op_base(call.op);
-    tdm_status status = tdmi_plans_get(&team->plans, &call, fused, &team->topology, tdmi_team_reach(team),
-                                       team->is_local, &plan);
-    if (status != TDM_OK)
-        return status;
-    run->team = team;
-    run->request = *request;
-    run->request.call = plan->call; /* whose arrays live on */
-    run->op = request->call.op;
-    run->number = number;
-    run->plan = plan;
-    run->way = plan->agrees ? NULL : &plan->way;
-    run->state = TDMI_RUN_ARRIVING;
-    run->step = run->at = 0;
-    run->sent = run->received = run->summed = 0;
-    run->settled = 0;
-    run->phase = 0;
-    run->met = 0;
-    run->resolved = false;
-    run->stage = NULL;
-    status = make_peer_arrays(run, team->n);
-    if (status == TDM_OK)
-        status = make_scratch(run, &plan->way);
-    if (status == TDM_OK && plan->agrees)
-        status = make_scratch(run, &plan->otherwise);
-    if (status == TDM_OK && (plan->way.uses_stage || plan->otherwise.uses_stage))
-        status = make_stages(team);
-    if (status == TDM_OK && tdmi_call_is_pairwise(&plan->call))
-        status = make_rows(team);
-    if (status == TDM_OK && fused && (plan->agrees || plan->way.algorithm != NULL))
-        status = grow(&run->padded, &run->padded_nbytes, padded_bytes(run), "fused reduce-scatter");
-    const size_t in_nbytes = in_count(run) * tdm_dtype_size(call.dtype);
-    if (status == TDM_OK && tdmi_op_prepares(run->op))
-        status = make_prepared(run, in_nbytes);
-    if (status == TDM_OK && is_copied(run))
-        status = grow(&run->padded, &run->padded_nbytes, in_nbytes, "alltoall in place");
-    if (status == TDM_OK && !tdmi_op_hold(run->op)) /* freed since the arguments were checked */
-        status = tdmi_op_check(call.dtype, run->op, tdmi_coll_name(call.coll), "native");
-    if (status != TDM_OK)
-        return status;
-    plan->users++;
-    if (tdmi_op_prepares(run->op) && in_nbytes > 0) {
-        tdmi_op_prepare(call.dtype, run->op, request->in, run->prepared, in_count(run));
-        run->request.in = run->prepared;
-    }
-    if (run->way != NULL && is_padded(run))
-        use_padded(run);
-    if (run->way != NULL && is_copied(run))
-        use_copy(run);
-    return TDM_OK;
-}
-
-void tdmi_run_end(tdmi_run *run)
-{
-    run->plan->users--;
-    run->plan = NULL;
-    tdmi_op_release(run->op);
-}
-
-void tdmi_run_free(tdmi_run *run)
-{
-    tdmi_free(run->peer_in);
-    tdmi_free(run->acc);
-    tdmi_free(run->padded);
-    free_prepared(run);
-    *run = (tdmi_run){0};
-}
 
 /* ---- states ---- */
 
@@ -267,10 +37,10 @@ static void write_places(const tdmi_run *run, tdmi_slot *slot)
     slot->in = slot->out = slot->stage = slot->rows = (tdmi_place){.owner = TDMI_NOTHING};
     if (tdmi_call_is_pairwise(call))
         write_rows(run, slot);
-    if (in_count(run) > 0)
-        slot->in = tdmi_node_locate(node, run->request.in, in_count(run) * size);
-    if (out_count(run) > 0)
-        slot->out = tdmi_node_locate(node, run->request.out, out_count(run) * size);
+    if (tdmi_run_in_count(run) > 0)
+        slot->in = tdmi_node_locate(node, run->request.in, tdmi_run_in_count(run) * size);
+    if (tdmi_run_out_count(run) > 0)
+        slot->out = tdmi_node_locate(node, run->request.out, tdmi_run_out_count(run) * size);
 }
 
 /* What a rank says about its own part in two arrays. */
@@ -335,10 +105,7 @@ static tdm_status agree(tdmi_run *run)
     }
     run->way = &run->plan->otherwise;
     run->state = TDMI_RUN_STAGING;
-    if (is_padded(run))
-        use_padded(run);
-    if (is_copied(run))
-        use_copy(run);
+    tdmi_run_use_copies(run);
     return TDM_OK;
 }
 
@@ -400,7 +167,7 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
 static bool finish(tdmi_run *run, const tdmi_turns *turns)
 {
     size_t first, count;
-    if (is_padded(run)) {
+    if (tdmi_run_is_padded(run)) {
         if (!turns->epilogues)
             return false;
         tdmi_slice(run->plan->call.count, run->plan->call.dtype, run->team->rank, run->team->n, &first, &count);

@@ -27,7 +27,8 @@ typedef enum {
 /* Memory of a run is kept from call to call. */
 typedef struct tdmi_run {
     tdmi_team *team;
-    tdmi_request request;
+    tdmi_request request;  /* in may be a copy of the caller's */
+    const void *in;        /* the caller's */
     uint64_t number;       /* of the call in the group, from 1 */
     tdmi_plan *plan;
     const tdmi_way *way;   /* NULL until the ranks have agreed */
@@ -56,6 +57,8 @@ typedef struct tdmi_run {
 
 /* Starts call `number`. Errors are the caller's: the call was not made, the number is free again. */
 tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const tdmi_request *request);
+/* Starts the call that the run made last once more, with the same buffers and plan: in place of tdmi_run_end and _start. */
+void tdmi_run_again(tdmi_run *run, uint64_t number);
 /* What a call may take, seen from the calls before it: links carry one call after the other, and stage blocks are taken in the
  * order of calls (else an early call could wait for a block that a later one holds until the early one is over). */
 typedef struct tdmi_turns {

@@ -39,7 +39,7 @@ static bool is_pairwise(const uint8_t signature[TDMI_SIGNATURE_BYTES])
 void tdmi_signature_write(const tdmi_call *call, bool fused, const tdmi_algorithm *algorithm, int rank, int peer,
                           uint8_t out[TDMI_SIGNATURE_BYTES])
 {
-    uint64_t count = call->count, extra = 0;
+    uint64_t count = call->count, extra = call->uneven ? 0 : call->parts_hash;
     if (tdmi_call_is_pairwise(call)) {
         count = peer >= 0 ? tdmi_call_gives(call, rank, peer) : 0;
         extra = peer >= 0 ? tdmi_call_expects(call, rank, peer) : 0;
@@ -76,7 +76,10 @@ void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *te
     uint32_t root = 0;
     for (int i = 0; i < 4; i++)
         root |= (uint32_t)signature[4 + i] << (8 * i);
-    char count[24] = "", op[32] = "", place[32] = "";
+    const uint64_t packed = uneven ? 0 : get_u64(signature + 16) >> 48;
+    char calls[48] = "", count[24] = "", op[32] = "", place[32] = "";
+    if (packed > 0)
+        snprintf(calls, sizeof calls, "%llu coalesced calls of ", (unsigned long long)packed);
     if (!is_pairwise(signature))
         snprintf(count, sizeof count, "%llu ", (unsigned long long)get_u64(signature + 8));
     if (tdmi_coll_reduces(coll))
@@ -86,7 +89,7 @@ void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *te
     if (coll == TDMI_COLL_BARRIER)
         snprintf(text, nbytes, "barrier");
     else
-        snprintf(text, nbytes, "%s%s%s of %s%s%s%s", tdmi_coll_name(coll), uneven ? "v" : "", signature[0] & FUSED ? " with an epilogue" : "",
+        snprintf(text, nbytes, "%s%s%s%s of %s%s%s%s", calls, tdmi_coll_name(coll), uneven ? "v" : "", signature[0] & FUSED ? " with an epilogue" : "",
                  count, tdm_dtype_name((tdm_dtype)signature[1]), op, place);
 }
 
@@ -121,7 +124,8 @@ tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, int rank_
     }
     if (memcmp(a + 16, b + 16, 8) != 0)
         return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s: rank %d and rank %d give the same sum of counts, but not the "
-                         "same counts of single ranks", (unsigned long long)number, group, text_a, rank_a, rank_b);
+                         "same counts of single %s", (unsigned long long)number, group, text_a, rank_a, rank_b,
+                         (a[0] & UNEVEN) != 0 ? "ranks" : "calls");
     return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s: rank %d takes algorithm %s, but rank %d takes %s; set "
                      "TANDEM_ALGO and TANDEM_SUM_ORDER to the same values on all ranks", (unsigned long long)number, group,
                      text_a, rank_a, algorithm_name(a[3]), rank_b, algorithm_name(b[3]));

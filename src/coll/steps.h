@@ -98,7 +98,8 @@ typedef struct tdmi_call {
     size_t count; /* as the public prototype means it */
     bool uneven;
     const size_t *in_counts, *out_counts; /* [n] or NULL */
-    uint64_t parts_total, parts_hash;     /* of an uneven all_gather or reduce_scatter, for comparing: tdmi_call_note_parts */
+    uint64_t parts_total, parts_hash;     /* of an uneven all_gather or reduce_scatter, for comparing: tdmi_call_note_parts.
+                                             Even, hash not 0: several calls packed into one, their number << 48 | hash of counts */
 } tdmi_call;
 
 /* Which rank of how many, and on which node each of them is: nodes are numbered from 0 in the order of their first ranks. */

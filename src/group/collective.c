@@ -56,7 +56,11 @@ static tdm_status call(tdm_group *group, tdmi_call what, const void *in, void *o
         return tdmi_fail(TDM_ERR_INVALID, "%s: the %s buffer of %zu elements is NULL", tdmi_coll_name(what.coll),
                          in_count > 0 && in == NULL ? "input" : "output", in_count > 0 && in == NULL ? in_count : out_count);
     const tdmi_request request = {.call = what, .in = in, .out = out};
-    return tdmi_group_call(group, &request, work);
+    if (group->set == NULL)
+        return tdmi_group_call(group, &request, work);
+    if (work != NULL)
+        *work = NULL;
+    return tdmi_coalesce_add(group, &request);
 }
 
 tdm_status tdm_allreduce(tdm_group *group, const void *in, void *out, size_t count, tdm_dtype dtype, tdm_op op, tdm_work **work)

@@ -48,6 +48,8 @@ typedef struct tdmi_world {
     struct tdmi_old_board *old_boards;   /* of groups destroyed here that peers may still look at; guarded by lock */
 } tdmi_world;
 
+typedef struct tdmi_set tdmi_set; /* of coalesce.c */
+
 struct tdm_work {
     tdm_group *group;
     tdm_work *next;       /* in the group's list of active or idle work; guarded by its lock */
@@ -60,6 +62,8 @@ struct tdm_work {
     uint64_t entry;       /* in the recorder; 0: none */
     bool started, waited; /* its start is noted there; it was looked at before; guarded by the group's lock */
     bool done;            /* guarded by the group's lock */
+    bool kept, rests;     /* for tdm_work_start; waited for since. Owner thread, as is `set` */
+    tdmi_set *set;        /* coalesced calls that it stands for; else NULL */
     bool is_message;      /* a send or receive; else a collective */
     tdmi_message message;
 };
@@ -93,6 +97,8 @@ struct tdm_group {
     tdmi_ucx_port *ucx;     /* of links over UCX, or NULL; guarded by lock */
     tdmi_control *control;  /* [size]; NULL: all ranks are on this node */
     unsigned node_allocations; /* calls of tdm_alloc_node */
+    tdmi_set *set;          /* to which calls are added; NULL outside tdm_coalesce_begin and _end; owner thread, as the next two */
+    tdmi_set *idle_sets, *sets; /* to be used again; ever made */
     struct tdmi_sub_count *sub_counts; /* how often which sub-group was made; owner thread */
 
     pthread_mutex_t lock;
@@ -128,6 +134,18 @@ tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm
 /* Advances every call of the group; its lock is held. epilogues: those of fused calls may run in this thread. */
 void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved);
 void tdmi_group_free_work(tdm_group *group);
+tdm_status tdmi_group_hold_set(tdm_group *group, tdmi_set *set, tdm_work **work); /* a handle for it */
+
+/* ---- coalesce.c ---- */
+tdm_status tdmi_coalesce_add(tdm_group *group, const tdmi_request *request);
+void tdmi_coalesce_free(tdm_group *group);
+tdm_status tdmi_set_wait(tdm_group *group, tdmi_set *set, bool keeps);
+tdm_status tdmi_set_test(tdm_group *group, tdmi_set *set, bool *done);
+tdm_status tdmi_set_keep(tdmi_set *set);
+tdm_status tdmi_set_start(tdm_group *group, tdmi_set *set);
+void tdmi_set_free(tdm_group *group, tdmi_set *set);
+void tdmi_set_on_done(tdmi_set *set, tdm_done fn, void *arg);
+tdm_work *tdmi_set_work(const tdmi_set *set, size_t index); /* of its calls; NULL behind the last */
 /* The work is over: says so to whom it may concern. */
 void tdmi_work_done(tdm_work *work);
 /* The same for all that is under way in a group that has failed. */

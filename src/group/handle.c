@@ -32,6 +32,10 @@ void tdm_work_on_done(tdm_work *work, tdm_done fn, void *arg)
     tdm_group *group = work->group;
     if (tdmi_group_check_process(group) != TDM_OK)
         return;
+    if (work->set != NULL) {
+        tdmi_set_on_done(work->set, fn, arg);
+        return;
+    }
     pthread_mutex_lock(&group->lock);
     work->on_done = fn;
     work->on_done_arg = arg;
@@ -47,6 +51,8 @@ void tdm_work_set_timeout(tdm_work *work, double timeout_s)
     tdm_group *group = work->group;
     if (tdmi_group_check_process(group) != TDM_OK)
         return;
+    for (size_t i = 0; work->set != NULL && tdmi_set_work(work->set, i) != NULL; i++)
+        tdm_work_set_timeout(tdmi_set_work(work->set, i), timeout_s);
     pthread_mutex_lock(&group->lock);
     work->timeout_s = timeout_s;
     work->deadline_ns = tdmi_deadline_in(timeout_s);

@@ -243,6 +243,7 @@ void tdmi_group_unmake(tdm_group *group)
         atomic_fetch_sub_explicit(&world->busy, 1, memory_order_relaxed);
     if (group->waits_for_links)
         atomic_fetch_sub(&world->link_busy, 1);
+    tdmi_coalesce_free(group);
     tdmi_group_free_work(group);
     tdmi_plans_free(&group->team.plans);
     tdmi_messages_free(group);

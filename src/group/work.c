@@ -25,7 +25,8 @@ static tdm_status take_idle(tdm_group *group, tdm_work **out)
         work->next_made = group->made;
         group->made = work;
     }
-    work->is_message = false;
+    work->is_message = work->kept = work->rests = false;
+    work->set = NULL;
     work->on_done = NULL;
     work->timeout_s = group->timeout_s;
     work->done = work->started = work->waited = false;
@@ -176,8 +177,27 @@ static bool may_spin(const tdm_group *group)
            atomic_load_explicit(&world->busy, memory_order_relaxed) == 0;
 }
 
+/* The handle of a new call, or `again` for the call that it has kept. */
+static tdm_status prepare(tdm_group *group, const tdmi_request *request, tdm_work *again, tdm_work **out)
+{
+    if (again != NULL) {
+        again->done = again->started = again->waited = again->rests = false;
+        again->next = NULL;
+        tdmi_run_again(&again->run, group->number + 1);
+        *out = again;
+        return TDM_OK;
+    }
+    tdm_status status = take_idle(group, out);
+    if (status != TDM_OK)
+        return status;
+    status = tdmi_run_start(&(*out)->run, &group->team, group->number + 1, request);
+    if (status != TDM_OK)
+        give_idle(group, *out);
+    return status;
+}
+
 /* waits: its caller does nothing else; *out is NULL if the call is over. */
-static tdm_status start(tdm_group *group, const tdmi_request *request, bool waits, tdm_work **out)
+static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work *again, bool waits, tdm_work **out)
 {
     tdm_work *work = NULL;
     pthread_mutex_lock(&group->lock);
@@ -185,12 +205,7 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, bool wait
     tdmi_group_catch_up(group, now_ns);
     tdm_status status = tdmi_group_failure(group);
     if (status == TDM_OK)
-        status = take_idle(group, &work);
-    if (status == TDM_OK) {
-        status = tdmi_run_start(&work->run, &group->team, group->number + 1, request);
-        if (status != TDM_OK)
-            give_idle(group, work);
-    }
+        status = prepare(group, request, again, &work);
     if (status == TDM_OK) {
         bool moved = false;
         group->number++;
@@ -200,7 +215,7 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, bool wait
             *out = NULL;
             return TDM_OK;
         }
-        work->deadline_ns = now_ns + (int64_t)(group->timeout_s * 1e9);
+        work->deadline_ns = now_ns + (int64_t)(work->timeout_s * 1e9);
         append(group, work);
         if (!spins)
             tdmi_group_record_call(group, work, now_ns);
@@ -242,7 +257,7 @@ static tdm_status start_message(tdm_group *group, const tdmi_message *message, t
     return status;
 }
 
-/* Waits and gives the handle back. */
+/* Waits and gives the handle back, unless it is kept. */
 static tdm_status finish_message(tdm_work *work)
 {
     tdm_group *group = work->group;
@@ -273,10 +288,26 @@ static tdm_status finish(tdm_work *work)
             complete(group, at);
             break;
         }
-    tdmi_run_end(&work->run); /* until here the handle knows its plan */
-    give_idle(group, work);
+    work->rests = work->kept;
+    if (!work->kept) {
+        tdmi_run_end(&work->run); /* until here the handle knows its plan */
+        give_idle(group, work);
+    }
     pthread_mutex_unlock(&group->lock);
     return done ? TDM_OK : tdmi_group_failure(group);
+}
+
+static tdm_status finish_set(tdm_work *work)
+{
+    tdm_group *group = work->group;
+    tdm_status status = tdmi_set_wait(group, work->set, work->kept);
+    work->rests = work->kept;
+    if (work->kept)
+        return status;
+    pthread_mutex_lock(&group->lock);
+    give_idle(group, work);
+    pthread_mutex_unlock(&group->lock);
+    return status;
 }
 
 tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work_out)
@@ -284,7 +315,7 @@ tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_wo
     tdm_work *work = NULL;
     tdm_status status = tdmi_group_check_process(group);
     if (status == TDM_OK)
-        status = start(group, request, work_out == NULL, &work);
+        status = start(group, request, NULL, work_out == NULL, &work);
     if (status != TDM_OK || work == NULL)
         return status;
     if (work_out == NULL)
@@ -316,8 +347,8 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
     tdm_group *group = work->group;
     bool moved = false;
     tdm_status status = tdmi_group_check_process(group);
-    if (status != TDM_OK)
-        return status;
+    if (status != TDM_OK || work->set != NULL)
+        return status != TDM_OK ? status : tdmi_set_test(group, work->set, done);
     pthread_mutex_lock(&group->lock);
     if (!work->done && tdmi_group_failure(group) == TDM_OK)
         tdmi_group_advance(group, true, &moved);
@@ -345,7 +376,68 @@ tdm_status tdm_work_test(tdm_work *work, bool *done)
 tdm_status tdm_work_wait(tdm_work *work)
 {
     tdm_status status = tdmi_group_check_process(work->group);
-    return status == TDM_OK ? finish(work) : status;
+    if (status != TDM_OK)
+        return status;
+    return work->set != NULL ? finish_set(work) : finish(work);
+}
+
+tdm_status tdmi_group_hold_set(tdm_group *group, tdmi_set *set, tdm_work **work)
+{
+    pthread_mutex_lock(&group->lock);
+    tdm_status status = take_idle(group, work);
+    if (status == TDM_OK)
+        (*work)->set = set;
+    pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
+/* ---- kept calls ---- */
+
+tdm_status tdm_work_keep(tdm_work *work)
+{
+    if (work->is_message)
+        return tdmi_fail(TDM_ERR_INVALID, "tdm_work_keep: a send or receive cannot be kept");
+    work->kept = true;
+    return work->set != NULL ? tdmi_set_keep(work->set) : TDM_OK;
+}
+
+tdm_status tdm_work_start(tdm_work *work)
+{
+    tdm_group *group = work->group;
+    tdm_status status = tdmi_group_check_process(group);
+    if (status != TDM_OK)
+        return status;
+    if (!work->kept)
+        return tdmi_fail(TDM_ERR_INVALID, "tdm_work_start: this call of group %s was not kept", group->name);
+    if (!work->rests)
+        return tdmi_fail(TDM_ERR_INVALID, "tdm_work_start: this call of group %s is under way; wait for it first", group->name);
+    if (group->set != NULL)
+        return tdmi_fail(TDM_ERR_INVALID, "tdm_work_start: group %s is coalescing; end that first", group->name);
+    if (work->set != NULL) {
+        work->rests = false;
+        return tdmi_set_start(group, work->set);
+    }
+    tdm_work *same;
+    status = start(group, NULL, work, false, &same);
+    if (status == TDM_OK && atomic_load(&group->world->link_busy) > 0)
+        tdmi_progress_call(group->world);
+    return status;
+}
+
+void tdm_work_free(tdm_work *work)
+{
+    if (work == NULL)
+        return;
+    tdm_group *group = work->group;
+    if (!work->rests && tdm_work_wait(work) != TDM_OK)
+        tdmi_error_set_text(""); /* whose handle goes nobody asks how it ended */
+    if (work->set != NULL)
+        tdmi_set_free(group, work->set);
+    pthread_mutex_lock(&group->lock);
+    if (work->set == NULL)
+        tdmi_run_end(&work->run);
+    give_idle(group, work);
+    pthread_mutex_unlock(&group->lock);
 }
 
 static const char *algorithm_name(const tdmi_way *way)
@@ -355,6 +447,8 @@ static const char *algorithm_name(const tdmi_way *way)
 
 const char *tdm_work_algorithm(tdm_work *work)
 {
+    if (work->set != NULL)
+        return tdmi_set_work(work->set, 0) != NULL ? tdm_work_algorithm(tdmi_set_work(work->set, 0)) : NULL;
     pthread_mutex_lock(&work->group->lock);
     const char *name = work->is_message ? NULL : algorithm_name(work->run.way);
     pthread_mutex_unlock(&work->group->lock);
@@ -365,6 +459,11 @@ size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
 {
     const tdmi_run *run = &work->run;
     size_t length = 0;
+    for (size_t i = 0; work->set != NULL && tdmi_set_work(work->set, i) != NULL; i++)
+        length += tdm_work_explain(tdmi_set_work(work->set, i), length < capacity ? text + length : NULL,
+                                   length < capacity ? capacity - length : 0);
+    if (work->set != NULL)
+        return length;
     pthread_mutex_lock(&work->group->lock);
     if (!work->is_message && run->way != NULL)
         length = tdmi_explain(&run->request.call, algorithm_name(run->way), &run->way->steps, work->group->rank,

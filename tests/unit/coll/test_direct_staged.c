@@ -30,7 +30,9 @@ static void many_segments_are_right_and_free_of_races(void **state)
         for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
             for (int n = 2; n <= 5; n += i % 2 == 0 ? 1 : 3)
                 check_collective(&tdmi_direct_staged, (tdmi_coll)coll, TDM_F32, TDM_AVG, n,
-                                 coll == TDMI_COLL_REDUCE_SCATTER ? counts[i] / 2 : counts[i],
+                                 coll == TDMI_COLL_REDUCE_SCATTER || coll == TDMI_COLL_SCATTER || coll == TDMI_COLL_ALLTOALL
+                                     ? counts[i] / 4 /* a segment holds parts for all ranks */
+                                     : counts[i],
                                  (check_options){.seed = (unsigned)i, .in_place = i % 2 == 0, .races = true});
 }
 
