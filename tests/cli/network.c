@@ -64,6 +64,18 @@ void network_start(program *p, int node, const char *variable, const char *const
     program_start(p, all);
 }
 
+long long network_sent(int node)
+{
+    char command[128];
+    long long sent = -1;
+    snprintf(command, sizeof command, "nsenter -t %s -n sed -n 's/^ *tdm[01]: *//p' /proc/net/dev", pids[node]);
+    FILE *counters = popen(command, "r");
+    assert_non_null(counters);
+    assert_int_equal(fscanf(counters, "%*d %*d %*d %*d %*d %*d %*d %*d %lld", &sent), 1); /* what was received comes first */
+    pclose(counters);
+    return sent;
+}
+
 void network_cable(bool in)
 {
     assert_true(shell("nsenter -t %s -n ip link set tdm0 %s", pids[0], in ? "up" : "down"));

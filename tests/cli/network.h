@@ -10,6 +10,8 @@
 bool network_make(void);
 /* program_start on a node; `variable` is NAME=VALUE. */
 void network_start(program *p, int node, const char *variable, const char *const *words);
+/* Bytes that left the node over the cable so far. */
+long long network_sent(int node);
 /* Plugs the cable in, or pulls it out. */
 void network_cable(bool in);
 

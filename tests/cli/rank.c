@@ -127,6 +127,23 @@ static int meet(void)
     return status != TDM_OK;
 }
 
+/* allreduce CALLS NBYTES: so many calls of that size. */
+static int allreduce(int calls, size_t nbytes)
+{
+    tdm_group *group;
+    float *data = calloc(1, nbytes);
+    tdm_status status = data != NULL ? tdm_group_create(NULL, &group) : TDM_ERR_NO_MEMORY;
+    if (status == TDM_OK) {
+        for (int i = 0; i < calls && status == TDM_OK; i++)
+            status = tdm_allreduce(group, data, data, nbytes / sizeof *data, TDM_F32, TDM_SUM, NULL);
+        tdm_group_destroy(group);
+    }
+    free(data);
+    if (status != TDM_OK)
+        fprintf(stderr, "%s\n", tdm_error_text());
+    return status != TDM_OK;
+}
+
 /* clock: the time, at once; stays a second. */
 static int clock_line(void)
 {
@@ -160,6 +177,8 @@ int main(int argc, char **argv)
         return lines(rank, atoi(argv[2]), atoi(argv[3]));
     if (strcmp(what, "fail") == 0 && argc == 4)
         return fail(rank, argv[2], atoi(argv[3]));
+    if (strcmp(what, "allreduce") == 0 && argc == 4)
+        return allreduce(atoi(argv[2]), (size_t)atol(argv[3]));
     if (strcmp(what, "user") == 0 && argc == 3)
         return user(atoi(argv[2]));
     static const struct {

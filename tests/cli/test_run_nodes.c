@@ -63,6 +63,28 @@ static void programs_of_the_library_meet_across_nodes(void **state)
     }
 }
 
+/* Two nodes of two ranks: 2(M-1)/M = 1 time the data leaves each node, however many ranks it has. */
+static void the_cable_carries_one_copy_of_a_sum(void **state)
+{
+    (void)state;
+    const double data = 3 * 1048576.0;
+    const long long before[2] = {network_sent(0), network_sent(1)};
+    program p[2];
+    for (int node = 0; node < 2; node++)
+        NODE(&p[node], node, "2", "RANK", "allreduce", "3", "1048576");
+    for (int node = 0; node < 2; node++) {
+        program_wait(&p[node], 20);
+        if (p[node].code != 0)
+            fail_msg("node %d: code %d: %s", node, p[node].code, p[node].err);
+        program_done(&p[node], 0);
+    }
+    for (int node = 0; node < 2; node++) {
+        const double copies = (double)(network_sent(node) - before[node]) / data;
+        if (copies < 1 || copies > 1.2) /* headers, and what it takes to meet */
+            fail_msg("%.2f copies left node %d", copies, node);
+    }
+}
+
 static void a_failed_rank_ends_both_nodes_with_its_code(void **state)
 {
     (void)state;
@@ -189,6 +211,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_agree_on_ranks_and_addresses),
         cmocka_unit_test(programs_of_the_library_meet_across_nodes),
+        cmocka_unit_test(the_cable_carries_one_copy_of_a_sum),
         cmocka_unit_test(a_failed_rank_ends_both_nodes_with_its_code),
         cmocka_unit_test(a_rank_that_lost_a_peer_on_another_node_is_not_the_culprit),
         cmocka_unit_test(a_signal_to_one_launcher_ends_both_nodes),
