@@ -83,11 +83,12 @@ static int read_arguments(bench_values *v, int argc, char **argv)
     return CLI_DONE;
 }
 
-/* Someone has started this process as a rank: torchrun, tandem run, mpirun; srun where the ranks can meet. */
+/* Someone has started this process as a rank: torchrun, tandem run, mpirun, srun. */
 static bool is_in_a_job(void)
 {
-    return getenv("RANK") != NULL || getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("PMI_RANK") != NULL ||
-           (getenv("SLURM_PROCID") != NULL && getenv("MASTER_ADDR") != NULL);
+    const char *step = getenv("SLURM_STEP_ID"); /* a number near 2^32 in a batch script, which is no task */
+    const bool is_task = getenv("SLURM_PROCID") != NULL && step != NULL && strtoull(step, NULL, 10) < 4294967280ull;
+    return getenv("RANK") != NULL || getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("PMI_RANK") != NULL || is_task;
 }
 
 /* This command again, as the ranks of a job. */

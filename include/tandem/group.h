@@ -15,7 +15,7 @@ typedef struct tdm_work tdm_work;   /* one collective under way */
 /* ---- groups ---- */
 typedef struct tdm_group_options {
     tdm_store *store;         /* borrowed, must outlive the group; NULL: TCP store from MASTER_ADDR and MASTER_PORT */
-    int rank, size;           /* both -1: from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_* or SLURM_* */
+    int rank, size;           /* both -1: from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_*, ... (docs/launch.md) */
     int local_rank, local_size; /* -1: from LOCAL_RANK and LOCAL_WORLD_SIZE; only hints for messages and core choice */
     const char *name;         /* "world" if NULL; groups that exist at once on one store need different names */
     const char *transport;    /* "auto", "shm", "tcp", "ucx" or "shm+ucx"; NULL: TANDEM_TRANSPORT */

@@ -12,6 +12,7 @@ typedef struct tdmi_settings {
     tdm_store *store; /* borrowed; NULL: to be opened at host:port */
     char host[256];
     int port;
+    char secret[128]; /* that the job has by itself, on one host; "": TANDEM_JOB_SECRET */
     int rank, size, local_rank, local_size; /* the last two -1 where nobody says */
     char name[TDMI_GROUP_NAME_MAX];
     bool force_links; /* transport tcp or ucx: no shared memory */

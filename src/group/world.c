@@ -11,12 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
+/* TANDEM_JOB_SECRET, or what keeps a job on one host apart from others. */
+static const char *secret_of(const tdmi_settings *settings)
+{
+    const char *given = tdmi_config_text(TDMI_CONFIG_JOB_SECRET);
+    return given[0] != '\0' ? given : settings->secret;
+}
+
 static tdm_status open_store(const tdmi_settings *settings, tdmi_world *world)
 {
     world->store = settings->store;
     if (world->store != NULL || settings->size == 1)
         return TDM_OK;
-    tdm_status status = tdm_store_open_tcp(settings->host, settings->port, settings->rank == 0, NULL,
+    tdm_status status = tdm_store_open_tcp(settings->host, settings->port, settings->rank == 0, secret_of(settings),
                                            settings->rendezvous_timeout_s, &world->store);
     world->owns_store = status == TDM_OK;
     if (status == TDM_ERR_TIMEOUT && settings->rank != 0)
@@ -41,7 +48,7 @@ static tdm_status make_world(const tdmi_settings *settings, tdmi_world **out)
     world->references = 1;
     world->poller[0] = world->poller[1] = world->kick = -1;
     pthread_mutex_init(&world->lock, NULL);
-    tdmi_auth_key_init(&world->key, tdmi_config_text(TDMI_CONFIG_JOB_SECRET));
+    tdmi_auth_key_init(&world->key, secret_of(settings));
     tdm_status status = tdmi_host_id(world->host_id);
     if (status == TDM_OK)
         status = tdmi_node_create(world->rank, world->size, 0, &world->node);
