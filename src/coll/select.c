@@ -83,6 +83,13 @@ bool tdmi_choice_fits(const tdmi_choice *e, const tdmi_call *call, size_t nbytes
            nbytes < e->max;
 }
 
+/* Over links partial sums that are wider than the data cost more than the messages that sending inputs as they are takes. */
+static bool sends_inputs(const tdmi_call *call, int n, size_t nbytes)
+{
+    return n > 1 && tdmi_widens(call) && (call->coll == TDMI_COLL_ALLREDUCE || call->coll == TDMI_COLL_REDUCE_SCATTER) &&
+           nbytes / (size_t)n >= (size_t)16 << 10;
+}
+
 static const char *missing(unsigned needs)
 {
     if ((needs & TDMI_NEEDS_SHARED) != 0)
@@ -126,6 +133,7 @@ tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, uns
                          "so the %s of %s has other bits; allow that with TANDEM_SUM_ORDER=fast (--sum-order fast)",
                          tdmi_coll_name(call->coll), n, choice->name, tdm_op_name(call->op), tdm_dtype_name(call->dtype));
     const size_t nbytes = tdmi_call_bytes(call, n);
+    const bool is_forced = choice != NULL;
     if (choice != NULL && choice->max_bytes != 0 && nbytes > choice->max_bytes)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s of %zu bytes: algorithm %s takes up to %zu; %s has %s",
                          tdmi_coll_name(call->coll), nbytes, choice->name, choice->max_bytes, tdmi_coll_name(call->coll),
@@ -135,6 +143,10 @@ tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, uns
             choice = defaults[i].algorithm;
             reason = n == 1 ? "the only rank: a copy" : defaults[i].why;
         }
+    if (!is_forced && choice != NULL && choice->needs == TDMI_NEEDS_LINKS && sends_inputs(call, n, nbytes)) {
+        choice = &tdmi_pairwise;
+        reason = "links, sums wider than the data: inputs travel in their own type";
+    }
     if (choice == NULL)
         return tdmi_fail(TDM_ERR_INTERNAL, "%s over %d ranks: the group says it has neither links nor memory in common",
                          tdmi_coll_name(call->coll), n);

@@ -89,6 +89,22 @@ static void no_default_reorders_a_sum(void **state)
             }
 }
 
+static void halves_travel_as_halves_where_they_are_many(void **state)
+{
+    (void)state;
+    tdmi_call call = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_BF16, .op = TDM_SUM, .root = -1, .count = 1 << 16};
+    assert_string_equal(chosen(&call, 4, TDMI_NEEDS_LINKS), "pairwise");
+    assert_string_equal(chosen(&call, 4, EVERYTHING), "direct");
+    call.dtype = TDM_F32;
+    assert_string_equal(chosen(&call, 4, TDMI_NEEDS_LINKS), "halving_doubling");
+    call.dtype = TDM_BF16;
+    call.count = 1000;
+    assert_string_equal(chosen(&call, 4, TDMI_NEEDS_LINKS), "recursive_doubling");
+    setenv("TANDEM_ALGO", "halving_doubling", 1);
+    call.count = 1 << 16;
+    assert_string_equal(chosen(&call, 4, TDMI_NEEDS_LINKS), "halving_doubling");
+}
+
 /* Whatever the operation, its parts, what the ranks have in common and how long the message is: there is a way. */
 static void every_call_has_a_choice(void **state)
 {
@@ -197,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup(the_default_follows_what_the_ranks_have_in_common, clean),
         cmocka_unit_test_setup(several_nodes_take_the_hierarchy_where_one_has_several_ranks, clean),
         cmocka_unit_test_setup(no_default_reorders_a_sum, clean),
+        cmocka_unit_test_setup(halves_travel_as_halves_where_they_are_many, clean),
         cmocka_unit_test_setup(every_call_has_a_choice, clean),
         cmocka_unit_test_setup(a_single_rank_needs_nothing, clean),
         cmocka_unit_test_setup(a_name_is_forced_where_it_exists, clean),
