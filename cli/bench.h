@@ -1,17 +1,46 @@
-/* bench.h - the parts of `tandem bench`: one line of results is measured by bench_measure.c and shown by bench_print.c. */
+/* bench.h - the parts of `tandem bench`: bench_call.c makes and checks one call, bench_measure.c times it, bench_print.c shows a
+ * line of results. */
 #ifndef TANDEM_CLI_BENCH_H
 #define TANDEM_CLI_BENCH_H
 
 #include <tandem/tandem.h>
 
-typedef enum { BENCH_ALLREDUCE, BENCH_REDUCE_SCATTER, BENCH_ALL_GATHER, BENCH_BROADCAST, BENCH_BARRIER, BENCH_OP_COUNT } bench_op;
-extern const char *const bench_op_names[BENCH_OP_COUNT];
+typedef enum {
+    BENCH_ALLREDUCE,
+    BENCH_REDUCE_SCATTER,
+    BENCH_ALL_GATHER,
+    BENCH_BROADCAST,
+    BENCH_REDUCE,
+    BENCH_GATHER,
+    BENCH_SCATTER,
+    BENCH_ALLTOALL,
+    BENCH_SENDRECV, /* each rank sends to the next one */
+    BENCH_BARRIER,
+    BENCH_PARAMETER_SERVER, /* baselines: an allreduce by one slow algorithm */
+    BENCH_DATA_PARALLEL,
+    BENCH_OP_COUNT
+} bench_op;
+
+/* How much a link must move of `bytes`: nccl-tests, doc/PERFORMANCE.md. */
+typedef enum { BENCH_MOVES_NOTHING, BENCH_MOVES_ALL, BENCH_MOVES_OTHERS, BENCH_MOVES_OTHERS_TWICE } bench_traffic;
+
+typedef struct bench_op_facts {
+    const char *name;
+    bench_traffic traffic;
+    bool reduces;                /* has an operation over elements */
+    bool has_parts;              /* the larger buffer has a part for each rank; the call counts one part */
+    bool has_root;
+    bool out_of_place, in_place; /* placements that are measured */
+    const char *algorithm;       /* the only one that counts; NULL: what --algo says */
+} bench_op_facts;
+extern const bench_op_facts bench_ops[BENCH_OP_COUNT];
 
 /* What the user asked for. */
 typedef struct bench_plan {
     bench_op op;
     tdm_dtype dtype;
     tdm_op redop;
+    int root;
     size_t min_bytes, max_bytes;
     double factor;
     int warm_ups, iterations;
@@ -30,16 +59,32 @@ typedef struct bench_line {
     uint64_t wrong;
 } bench_line;
 
-/* The operation has an op over elements; has placements to choose from; has a root (rank 0). */
-static inline bool bench_reduces(bench_op op) { return op == BENCH_ALLREDUCE || op == BENCH_REDUCE_SCATTER; }
-static inline bool bench_has_places(bench_op op) { return op != BENCH_BROADCAST && op != BENCH_BARRIER; }
-static inline int bench_root(bench_op op) { return op == BENCH_BROADCAST ? 0 : -1; }
+/* The root as results show it: -1 where there is none. */
+static inline int bench_root(const bench_plan *plan) { return bench_ops[plan->op].has_root ? plan->root : -1; }
+
+/* ---- bench_call.c: one call on this rank ---- */
+typedef struct bench_call {
+    const bench_plan *plan;
+    tdm_group *group;
+    int rank, ranks;
+    size_t count;
+    unsigned char *in, *out; /* as the call takes them */
+} bench_call;
 
 /* Elements a call counts for buffers of `nbytes`, at least one, and the bytes they then have. */
 size_t bench_count(const bench_plan *plan, int ranks, size_t nbytes);
 size_t bench_bytes(const bench_plan *plan, int ranks, size_t count);
 /* Fills algbw and busbw of a line whose bytes, ranks and time are known. Bus bandwidth: what a link moves; 0 for one rank. */
 void bench_bandwidths(bench_line *line);
+/* Sets in and out within two blocks of bench_bytes each; in place they share the first. */
+void bench_call_place(bench_call *c, unsigned char *const blocks[2], bool in_place);
+/* Starts a collective. Not for messages: sendrecv has no single handle. */
+tdm_status bench_call_start(bench_call *c, tdm_work **work);
+/* Makes the call and waits for its end. `arg` is a bench_call. */
+tdm_status bench_call_run(void *arg);
+/* Fresh inputs, poisoned outputs; then how many elements of this rank's output are not what they must be. */
+void bench_call_fill(bench_call *c);
+size_t bench_call_wrong(const bench_call *c);
 
 /* ---- bench_measure.c: one rank's part; all ranks call the same ---- */
 typedef struct bench bench;

@@ -1,11 +1,10 @@
-/* bench_measure.c - a collective on this rank: buffers, timing, checking.
+/* bench_measure.c - an operation on this rank: group, buffers, timing, checking.
  *
  * Two groups: `world` for what the ranks tell each other, always by the default algorithms; `group`, made from it, for what is
  * measured, by the algorithm under test. A group keeps its choices, so another algorithm gets another group. */
 #include "bench.h"
 
 #include "measure/measure.h"
-#include "measure/pattern.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,49 +12,16 @@
 #include <time.h>
 
 #define SAMPLE_NS 20000.0 /* short calls are timed in samples of about this length */
-#define POISON 0x5a
-
-const char *const bench_op_names[BENCH_OP_COUNT] = {"allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier"};
 
 struct bench {
     const bench_plan *plan;
-    tdm_group *world, *group;
+    tdm_group *world;
+    bench_call call; /* the call under test, and the group for it */
     int rank, ranks;
     unsigned char *block[2]; /* each as large as the larger buffer of the largest call */
     double *samples;
     int64_t *numbers; /* for world */
-    /* the call under test */
-    unsigned char *in, *out;
-    size_t count;
 };
-
-/* ---- sizes and rates ---- */
-
-static size_t parts(bench_op op, int ranks)
-{
-    return op == BENCH_REDUCE_SCATTER || op == BENCH_ALL_GATHER ? (size_t)ranks : 1;
-}
-
-size_t bench_count(const bench_plan *plan, int ranks, size_t nbytes)
-{
-    if (plan->op == BENCH_BARRIER)
-        return 0;
-    size_t count = nbytes / tdm_dtype_size(plan->dtype) / parts(plan->op, ranks);
-    return count > 0 ? count : 1;
-}
-
-size_t bench_bytes(const bench_plan *plan, int ranks, size_t count)
-{
-    return count * tdm_dtype_size(plan->dtype) * parts(plan->op, ranks);
-}
-
-void bench_bandwidths(bench_line *line)
-{
-    const double n = line->ranks, others = (n - 1) / n;
-    const double factors[BENCH_OP_COUNT] = {2 * others, others, others, n > 1 ? 1 : 0, 0};
-    line->algbw_gbps = line->time_us > 0 ? (double)line->bytes / line->time_us * 1e-3 : 0;
-    line->busbw_gbps = line->algbw_gbps * factors[line->plan->op];
-}
 
 /* ---- the group and its buffers ---- */
 
@@ -95,6 +61,7 @@ tdm_status bench_open(const bench_plan *plan, bench **out)
     if (st == TDM_OK) {
         b->rank = tdm_group_rank(b->world);
         b->ranks = tdm_group_size(b->world);
+        b->call = (bench_call){.plan = plan, .rank = b->rank, .ranks = b->ranks};
         st = allocate(b);
     }
     if (st != TDM_OK) {
@@ -109,7 +76,7 @@ void bench_close(bench *b)
 {
     if (b == NULL)
         return;
-    tdm_group_destroy(b->group);
+    tdm_group_destroy(b->call.group);
     for (int i = 0; i < 2; i++)
         if (b->plan->malloc_memory)
             free(b->block[i]);
@@ -144,15 +111,15 @@ const char *bench_transport(const bench *b)
 
 tdm_status bench_choose(bench *b, const char *algorithm)
 {
-    tdm_group_destroy(b->group);
-    b->group = NULL;
+    tdm_group_destroy(b->call.group);
+    b->call.group = NULL;
     setenv("TANDEM_ALGO", "auto", 1); /* making a group talks too */
     int *all = calloc((size_t)b->ranks, sizeof *all);
     if (all == NULL)
         return TDM_ERR_NO_MEMORY;
     for (int r = 0; r < b->ranks; r++)
         all[r] = r;
-    tdm_status st = tdm_group_create_sub(b->world, all, b->ranks, &b->group);
+    tdm_status st = tdm_group_create_sub(b->world, all, b->ranks, &b->call.group);
     free(all);
     setenv("TANDEM_ALGO", algorithm, 1);
     return st;
@@ -171,66 +138,7 @@ static tdm_status sum_numbers(bench *b, size_t count)
     return st;
 }
 
-/* ---- one call ---- */
-
-static void place(bench *b, size_t count, bool in_place)
-{
-    const size_t part = (size_t)b->rank * count * tdm_dtype_size(b->plan->dtype);
-    b->count = count;
-    b->in = b->block[0];
-    b->out = in_place || b->plan->op == BENCH_BROADCAST ? b->block[0] : b->block[1];
-    if (in_place && b->plan->op == BENCH_REDUCE_SCATTER)
-        b->out += part;
-    if (in_place && b->plan->op == BENCH_ALL_GATHER)
-        b->in += part;
-}
-
-static tdm_status start(bench *b, tdm_work **work)
-{
-    const bench_plan *p = b->plan;
-    switch (p->op) {
-    case BENCH_ALLREDUCE: return tdm_allreduce(b->group, b->in, b->out, b->count, p->dtype, p->redop, work);
-    case BENCH_REDUCE_SCATTER: return tdm_reduce_scatter(b->group, b->in, b->out, b->count, p->dtype, p->redop, work);
-    case BENCH_ALL_GATHER: return tdm_all_gather(b->group, b->in, b->out, b->count, p->dtype, work);
-    case BENCH_BROADCAST: return tdm_broadcast(b->group, b->in, b->count, p->dtype, 0, work);
-    default: return tdm_barrier(b->group, work);
-    }
-}
-
-static tdm_status call(void *arg)
-{
-    return start(arg, NULL);
-}
-
-static void fill(bench *b)
-{
-    const bench_plan *p = b->plan;
-    const size_t size = tdm_dtype_size(p->dtype);
-    if (p->op == BENCH_BARRIER)
-        return;
-    memset(b->out, POISON, b->count * size * (p->op == BENCH_ALL_GATHER ? (size_t)b->ranks : 1));
-    if (p->op != BENCH_BROADCAST || b->rank == 0)
-        tdmi_pattern_fill(p->dtype, p->redop, b->rank, 0, b->in,
-                          b->count * (p->op == BENCH_REDUCE_SCATTER ? (size_t)b->ranks : 1));
-}
-
-static size_t count_wrong(const bench *b)
-{
-    const bench_plan *p = b->plan;
-    size_t wrong = 0;
-    switch (p->op) {
-    case BENCH_ALLREDUCE: return tdmi_pattern_wrong_result(p->dtype, p->redop, b->ranks, 0, b->out, b->count);
-    case BENCH_REDUCE_SCATTER:
-        return tdmi_pattern_wrong_result(p->dtype, p->redop, b->ranks, (size_t)b->rank * b->count, b->out, b->count);
-    case BENCH_ALL_GATHER:
-        for (int r = 0; r < b->ranks; r++)
-            wrong += tdmi_pattern_wrong_copy(p->dtype, p->redop, r, 0, b->out + (size_t)r * b->count * tdm_dtype_size(p->dtype),
-                                             b->count);
-        return wrong;
-    case BENCH_BROADCAST: return tdmi_pattern_wrong_copy(p->dtype, p->redop, 0, 0, b->in, b->count);
-    default: return 0;
-    }
-}
+/* ---- checking ---- */
 
 static int64_t now_ns(void)
 {
@@ -245,7 +153,7 @@ static tdm_status check_barrier(bench *b, uint64_t *wrong)
     const size_t n = (size_t)b->ranks;
     memset(b->numbers, 0, 2 * n * sizeof *b->numbers);
     b->numbers[b->rank] = now_ns();
-    tdm_status st = call(b);
+    tdm_status st = bench_call_run(&b->call);
     b->numbers[n + (size_t)b->rank] = now_ns();
     if (st == TDM_OK)
         st = sum_numbers(b, 2 * n);
@@ -264,11 +172,11 @@ static tdm_status check(bench *b, uint64_t *wrong)
 {
     if (b->plan->op == BENCH_BARRIER)
         return check_barrier(b, wrong);
-    fill(b);
-    tdm_status st = call(b);
+    bench_call_fill(&b->call);
+    tdm_status st = bench_call_run(&b->call);
     if (st != TDM_OK)
         return st;
-    b->numbers[0] = (int64_t)count_wrong(b);
+    b->numbers[0] = (int64_t)bench_call_wrong(&b->call);
     st = sum_numbers(b, 1);
     *wrong = (uint64_t)b->numbers[0];
     return st;
@@ -279,16 +187,25 @@ static tdm_status check(bench *b, uint64_t *wrong)
 /* Starts the call, and keeps the handle until it is over, for it knows what was chosen. */
 static tdm_status run_to_end(bench *b, tdm_work **work)
 {
-    tdm_status st = start(b, work);
+    tdm_status st = bench_call_start(&b->call, work);
     for (bool done = false; st == TDM_OK && !done;)
         st = tdm_work_test(*work, &done);
     return st;
 }
 
-tdm_status bench_algorithm(bench *b, const char **name)
+static void place(bench *b, size_t count, bool in_place)
+{
+    b->call.count = count;
+    bench_call_place(&b->call, b->block, in_place);
+}
+
+/* Makes the call once and names the algorithm that it took. */
+static tdm_status run_named(bench *b, const char **name)
 {
     tdm_work *work;
-    place(b, bench_count(b->plan, b->ranks, b->plan->min_bytes), true);
+    *name = bench_ops[b->plan->op].algorithm;
+    if (b->plan->op == BENCH_SENDRECV)
+        return bench_call_run(&b->call);
     tdm_status st = run_to_end(b, &work);
     if (st != TDM_OK)
         return st;
@@ -296,13 +213,19 @@ tdm_status bench_algorithm(bench *b, const char **name)
     return tdm_work_wait(work);
 }
 
+tdm_status bench_algorithm(bench *b, const char **name)
+{
+    place(b, bench_count(b->plan, b->ranks, b->plan->min_bytes), true);
+    return run_named(b, name);
+}
+
 /* Calls of one sample, equal on all ranks: what rank 0 finds. */
 static tdm_status calls_of_a_sample(bench *b, int *calls)
 {
-    tdm_status st = call(b);
+    tdm_status st = bench_call_run(&b->call);
     int64_t begin = now_ns();
     if (st == TDM_OK)
-        st = call(b);
+        st = bench_call_run(&b->call);
     double ns = (double)(now_ns() - begin);
     b->numbers[0] = b->rank == 0 && ns < SAMPLE_NS ? (int64_t)(SAMPLE_NS / (ns > 100 ? ns : 100)) : 0;
     if (st == TDM_OK)
@@ -317,7 +240,7 @@ static tdm_status measure(bench *b, bench_line *line)
     int calls;
     tdm_status st = calls_of_a_sample(b, &calls);
     if (st == TDM_OK)
-        st = tdmi_measure(call, b, b->plan->warm_ups, b->plan->iterations, calls, b->samples);
+        st = tdmi_measure(bench_call_run, &b->call, b->plan->warm_ups, b->plan->iterations, calls, b->samples);
     if (st != TDM_OK)
         return st;
     for (size_t i = 0; i < iterations; i++)
@@ -336,14 +259,9 @@ tdm_status bench_measure(bench *b, size_t count, bool in_place, bench_line *out)
 {
     bench_line line = {.plan = b->plan, .ranks = b->ranks, .transport = bench_transport(b), .count = count,
                        .bytes = bench_bytes(b->plan, b->ranks, count), .in_place = in_place};
-    tdm_work *work;
     uint64_t before = 0, after = 0;
     place(b, count, in_place);
-    tdm_status st = run_to_end(b, &work);
-    if (st != TDM_OK)
-        return st;
-    line.algorithm = tdm_work_algorithm(work);
-    st = tdm_work_wait(work);
+    tdm_status st = run_named(b, &line.algorithm);
     if (st == TDM_OK)
         st = check(b, &before);
     if (st == TDM_OK)

@@ -6,7 +6,7 @@
 
 static const char *redop_name(const bench_plan *plan)
 {
-    return bench_reduces(plan->op) ? tdm_op_name(plan->redop) : "none";
+    return bench_ops[plan->op].reduces ? tdm_op_name(plan->redop) : "none";
 }
 
 void bench_print_head(bench_format format, const bench_plan *plan, int ranks, const char *transport, const char *sum_order)
@@ -16,7 +16,7 @@ void bench_print_head(bench_format format, const bench_plan *plan, int ranks, co
                "busbw_gbps,wrong\n");
     if (format != BENCH_TABLE)
         return;
-    printf("# tandem %s  %s over %d ranks, %s, %s memory, sum order %s\n", tdm_version(), bench_op_names[plan->op], ranks, transport,
+    printf("# tandem %s  %s over %d ranks, %s, %s memory, sum order %s\n", tdm_version(), bench_ops[plan->op].name, ranks, transport,
            plan->malloc_memory ? "malloc" : "tandem", sum_order);
     printf("# medians of %d samples after %d warm-ups; 1 GB = 1e9 bytes\n", plan->iterations, plan->warm_ups);
     printf("#\n#%62s%38s\n", "out-of-place", "in-place");
@@ -45,7 +45,7 @@ static void print_row(const bench_line *lines, size_t count)
     algorithm = lines->algorithm;
     for (size_t i = 0; i < count; i++)
         places[lines[i].in_place] = &lines[i];
-    printf("%13zu%14zu%10s%8s%8d", lines->bytes, lines->count, tdm_dtype_name(plan->dtype), redop_name(plan), bench_root(plan->op));
+    printf("%13zu%14zu%10s%8s%8d", lines->bytes, lines->count, tdm_dtype_name(plan->dtype), redop_name(plan), bench_root(plan));
     print_cells(places[0]);
     print_cells(places[1]);
     printf("\n");
@@ -54,9 +54,9 @@ static void print_row(const bench_line *lines, size_t count)
 static void print_json(const bench_line *line)
 {
     const bench_plan *plan = line->plan;
-    printf("{\"op\":\"%s\",\"bytes\":%zu,\"count\":%zu,\"dtype\":\"%s\",", bench_op_names[plan->op], line->bytes, line->count,
+    printf("{\"op\":\"%s\",\"bytes\":%zu,\"count\":%zu,\"dtype\":\"%s\",", bench_ops[plan->op].name, line->bytes, line->count,
            tdm_dtype_name(plan->dtype));
-    if (bench_reduces(plan->op))
+    if (bench_ops[plan->op].reduces)
         printf("\"redop\":\"%s\",", tdm_op_name(plan->redop));
     else
         printf("\"redop\":null,");
@@ -69,8 +69,8 @@ static void print_json(const bench_line *line)
 static void print_csv(const bench_line *line)
 {
     const bench_plan *plan = line->plan;
-    printf("%s,%zu,%zu,%s,%s,%d,native,%s,%s,%s,%s,%.3f,%.3f,%.3f,%.6g,%.6g,%llu\n", bench_op_names[plan->op], line->bytes,
-           line->count, tdm_dtype_name(plan->dtype), bench_reduces(plan->op) ? tdm_op_name(plan->redop) : "", line->ranks,
+    printf("%s,%zu,%zu,%s,%s,%d,native,%s,%s,%s,%s,%.3f,%.3f,%.3f,%.6g,%.6g,%llu\n", bench_ops[plan->op].name, line->bytes,
+           line->count, tdm_dtype_name(plan->dtype), bench_ops[plan->op].reduces ? tdm_op_name(plan->redop) : "", line->ranks,
            line->transport, line->algorithm, plan->malloc_memory ? "malloc" : "tandem", line->in_place ? "true" : "false",
            line->time_us, line->time_us_p10, line->time_us_p90, line->algbw_gbps, line->busbw_gbps, (unsigned long long)line->wrong);
 }

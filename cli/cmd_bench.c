@@ -1,4 +1,4 @@
-/* cmd_bench.c - `tandem bench`: measures one collective, on ranks it starts itself or on those of the job it is part of. */
+/* cmd_bench.c - `tandem bench`: measures one operation, on ranks it starts itself or on those of the job it is part of. */
 #include "bench.h"
 #include "command.h"
 
@@ -21,6 +21,8 @@ typedef struct bench_values {
 } bench_values;
 
 #define DTYPES "float32 float64 bfloat16 float16 int32 int64 int8 uint8 uint32 uint64 bool complex64"
+#define OPS                                                                                                            \
+    "allreduce reduce_scatter all_gather broadcast reduce gather scatter alltoall sendrecv barrier parameter_server data_parallel"
 #define FIELD(name) offsetof(bench_values, name)
 static const cli_option options[] = {
     /* name, letter, argument, type, field, default, min, max, choices, variables, help */
@@ -32,7 +34,8 @@ static const cli_option options[] = {
     {NULL, 'd', "DTYPE", CLI_TEXT, FIELD(dtype), "float32", 0, 0, NULL, NULL,
      "element type: " DTYPES},
     {NULL, 'o', "REDOP", CLI_CHOICE, FIELD(redop), "sum", 0, 0, "sum|avg|min|max|prod|band|bor|bxor", NULL,
-     "operation of allreduce and reduce_scatter"},
+     "operation of allreduce, reduce_scatter, reduce and the baselines"},
+    {"root", 'r', "RANK", CLI_INT, FIELD(plan.root), "0", 0, 4095, NULL, NULL, "root of broadcast, reduce, gather and scatter"},
     {NULL, 'w', "WARM-UPS", CLI_INT, FIELD(plan.warm_ups), "5", 0, 1e6, NULL, NULL, "calls before the first sample"},
     {NULL, 'i', "ITERATIONS", CLI_INT, FIELD(plan.iterations), "20", 1, 1e6, NULL, NULL,
      "samples; a short call is repeated within a sample"},
@@ -61,13 +64,13 @@ static int usage(const char *text, const char *value)
 /* The rest of the command line; 0, or the exit code after saying what is wrong. */
 static int read_arguments(bench_values *v, int argc, char **argv)
 {
-    int op = BENCH_OP_COUNT;
+    int op = 0;
     if (argc < 2)
-        return usage("no operation; there are allreduce, reduce_scatter, all_gather, broadcast and barrier", "");
-    for (op = 0; op < BENCH_OP_COUNT && strcmp(argv[1], bench_op_names[op]) != 0; op++) {
-    }
+        return usage("no operation; there are " OPS, "");
+    while (op < BENCH_OP_COUNT && strcmp(argv[1], bench_ops[op].name) != 0)
+        op++;
     if (op == BENCH_OP_COUNT)
-        return usage("there are allreduce, reduce_scatter, all_gather, broadcast and barrier, not ", argv[1]);
+        return usage("there are " OPS ", not ", argv[1]);
     if (argc > 2)
         return usage("one operation at a time; nobody understands ", argv[2]);
     v->plan.op = (bench_op)op;
@@ -77,6 +80,12 @@ static int read_arguments(bench_values *v, int argc, char **argv)
         return usage("-o: no such operation: ", v->redop);
     if (v->plan.min_bytes > v->plan.max_bytes)
         return usage("-b is larger than -e: there is no size to measure", "");
+    if (v->plan.root != 0 && !bench_ops[op].has_root)
+        return usage("--root: there is no root in ", argv[1]);
+    if (v->algorithm != NULL && bench_ops[op].algorithm != NULL)
+        return usage("--algo: there is only one way of ", argv[1]);
+    if (v->explain && op == BENCH_SENDRECV)
+        return usage("--explain: there are no steps in ", argv[1]);
     if (v->explain + v->json + v->csv > 1)
         return usage("--explain, --json and --csv are different outputs; choose one", "");
     v->plan.malloc_memory = strcmp(v->memory, "malloc") == 0;
@@ -142,8 +151,8 @@ static tdm_status run_size(bench *b, const bench_values *v, size_t count, progre
         return st;
     }
     for (int in_place = 0; in_place < 2; in_place++) {
-        if (!bench_has_places(v->plan.op) && (in_place == 1) != (v->plan.op == BENCH_BROADCAST))
-            continue; /* a broadcast has one buffer, a barrier none */
+        if (in_place == 1 ? !bench_ops[v->plan.op].in_place : !bench_ops[v->plan.op].out_of_place)
+            continue;
         tdm_status st = bench_measure(b, count, in_place == 1, &lines[have]);
         if (st != TDM_OK)
             return st;
@@ -208,6 +217,8 @@ static int run_as_rank(const bench_values *v)
 {
     const char *variable = getenv("TANDEM_ALGO");
     char algorithm[1024];
+    if (bench_ops[v->plan.op].reduces && bench_ops[v->plan.op].algorithm != NULL)
+        variable = bench_ops[v->plan.op].algorithm;
     snprintf(algorithm, sizeof algorithm, "%s", variable != NULL && *variable != '\0' ? variable : "auto");
     const bool all = strcmp(algorithm, "all") == 0;
     setenv("TANDEM_ALGO", "auto", 1); /* for the world group */
@@ -224,6 +235,10 @@ static int run_as_rank(const bench_values *v)
         code = CLI_USAGE;
         if (p.shows)
             fprintf(stderr, "tandem bench: -n %d, but this job has %d ranks; leave -n out\n", v->ranks, bench_ranks(b));
+    } else if (v->plan.root >= bench_ranks(b)) {
+        code = CLI_USAGE;
+        if (p.shows)
+            fprintf(stderr, "tandem bench: --root %d, but there are ranks 0 to %d\n", v->plan.root, bench_ranks(b) - 1);
     } else {
         if (p.shows && !v->explain)
             bench_print_head(p.format, &v->plan, bench_ranks(b), bench_transport(b), sum_order != NULL ? sum_order : "canonical");
@@ -268,11 +283,15 @@ static int run(int argc, char **argv)
 const cli_command cli_bench = {
     .name = "bench",
     .arguments = "OP",
-    .summary = "measures a collective: allreduce reduce_scatter all_gather broadcast barrier",
-    .details = "Starts its own ranks, or joins those of `tandem run`, torchrun, mpirun or srun. Each size is measured out of place\n"
+    .summary = "measures a collective or messages: bandwidth and time over size",
+    .details = "OP: " OPS ".\n"
+               "Starts its own ranks, or joins those of `tandem run`, torchrun, mpirun or srun. Each size is measured out of place\n"
                "and in place; every element of every rank is compared with what it must be, before and after timing, and any\n"
                "wrong one makes the exit code 1. algbw is size / time; busbw is what a link must move for it: algbw times\n"
-               "2(n-1)/n for allreduce, (n-1)/n for reduce_scatter and all_gather, 1 for broadcast.",
+               "2(n-1)/n for allreduce and the baselines, (n-1)/n for reduce_scatter, all_gather, gather, scatter and alltoall,\n"
+               "1 for broadcast, reduce and sendrecv; 0 for one rank. sendrecv: each rank sends to the next one.\n"
+               "Baselines: parameter_server sends all to rank 0 and pulls the sum from it, data_parallel moves what\n"
+               "torch.nn.DataParallel moves: gather to one, sum, broadcast.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -9,6 +9,9 @@ import unittest
 TANDEM = sys.argv.pop(1)
 FIELDS = ["op", "bytes", "count", "dtype", "redop", "ranks", "engine", "transport", "algo", "memory", "in_place", "time_us",
           "time_us_p10", "time_us_p90", "algbw_gbps", "busbw_gbps", "wrong"]
+REDUCE = ["allreduce", "reduce_scatter", "reduce", "parameter_server", "data_parallel"]
+ROOTED = ["broadcast", "reduce", "gather", "scatter"]
+OPS = REDUCE + ["all_gather", "broadcast", "gather", "scatter", "alltoall", "sendrecv", "barrier"]
 FEW = ["-w", "1", "-i", "3"]
 
 
@@ -30,9 +33,13 @@ def lines(*arguments, **variables):
 
 class Bench(unittest.TestCase):
     def test_bus_bandwidth_of_four_ranks(self):
-        for op, factor in [("allreduce", 1.5), ("reduce_scatter", 0.75), ("all_gather", 0.75), ("broadcast", 1)]:
-            found = lines(op, "-n", "4", "-b", "64K", "-e", "64K")
-            self.assertEqual([line["in_place"] for line in found], [True] if op == "broadcast" else [False, True])
+        """Case 66 of the field's reports: ratios, and one parsable line a case on stdout while logs are on."""
+        for op, factor in [("allreduce", 1.5), ("reduce_scatter", 0.75), ("all_gather", 0.75), ("broadcast", 1), ("reduce", 1),
+                           ("gather", 0.75), ("scatter", 0.75), ("alltoall", 0.75), ("sendrecv", 1), ("parameter_server", 1.5),
+                           ("data_parallel", 1.5)]:
+            found = lines(op, "-n", "4", "-b", "64K", "-e", "64K", TANDEM_LOG="debug")
+            places = {"broadcast": [True], "sendrecv": [False]}
+            self.assertEqual([line["in_place"] for line in found], places.get(op, [False, True]))
             for line in found:
                 self.assertAlmostEqual(line["busbw_gbps"] / line["algbw_gbps"], factor, places=4)
                 self.assertAlmostEqual(line["algbw_gbps"], 65536 / line["time_us"] * 1e-3, places=2)
@@ -49,8 +56,8 @@ class Bench(unittest.TestCase):
         self.assertIsNone(lines("broadcast", "-n", "2", "-b", "8", "-e", "8")[0]["redop"])
 
     def test_one_rank_has_no_bus(self):
-        for op in ("allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier"):
-            for line in lines(op, "-n", "1", "-b", "1K", "-e", "1K", "-o", "avg"):
+        for op in OPS:
+            for line in lines(op, "-n", "1", "-b", "1K", "-e", "1K", *(["-o", "avg"] if op in REDUCE else [])):
                 self.assertEqual((line["busbw_gbps"], line["wrong"], line["transport"]), (0, 0, "self"))
 
     def test_every_type_and_operation_is_right(self):
@@ -59,11 +66,21 @@ class Bench(unittest.TestCase):
                 for line in lines("allreduce", "-n", "3", "-b", "3001", "-e", "3001", "-d", dtype, "-o", redop):
                     self.assertEqual(line["wrong"], 0)
 
+    def test_every_root_and_the_baselines_algorithms(self):
+        for op in ROOTED:
+            for root in ("0", "2"):
+                found = lines(op, "-n", "3", "-b", "3001", "-e", "3001", "--root", root, "-d", "int8")
+                self.assertEqual({line["wrong"] for line in found}, {0})
+            table = bench(op, "-n", "3", "-b", "3K", "-e", "3K", "-r", "1", *FEW)
+            self.assertEqual([line.split()[4] for line in table.stdout.splitlines() if not line.startswith("#")], ["1"])
+        for op, algorithm in [("parameter_server", "parameter_server"), ("data_parallel", "gather_to_one"), ("sendrecv", "messages")]:
+            self.assertEqual({line["algo"] for line in lines(op, "-n", "3", "-b", "1K", "-e", "1K")}, {algorithm})
+
     def test_memory_and_sizes(self):
         found = lines("allreduce", "-n", "2", "-b", "16", "-e", "1M", "-f", "256", "--memory", "malloc")
         self.assertEqual([line["bytes"] for line in found], [16, 16, 4096, 4096, 1048576, 1048576])
         self.assertEqual({line["memory"] for line in found}, {"malloc"})
-        self.assertEqual({line["algo"] for line in found}, {"direct_staged"})
+        self.assertNotIn("direct", {line["algo"] for line in found})
 
     def test_table_has_the_columns_of_nccl_tests(self):
         done = bench("allreduce", "-n", "2", "-b", "8", "-e", "2K", "-f", "16", *FEW)
@@ -75,7 +92,7 @@ class Bench(unittest.TestCase):
             self.assertEqual(row[1:5], [str(int(row[0]) // 4), "float32", "sum", "-1"])
             self.assertEqual((row[8], row[12]), ("0", "0"))
         self.assertEqual([line for line in done.stdout.splitlines() if "algorithm" in line],
-                         ["# algorithm: direct_staged", "# algorithm: direct"])
+                         ["# algorithm: eager", "# algorithm: direct"])
 
     def test_csv_has_one_head_and_the_same_fields(self):
         done = bench("all_gather", "-n", "2", "-b", "8", "-e", "64", "-f", "8", "--csv", *FEW)
@@ -88,7 +105,7 @@ class Bench(unittest.TestCase):
         for op, links in names.items():
             for transport, expected in [("tcp", links), ("shm", links | {"direct", "direct_staged"})]:
                 found = lines(op, "-n", "3", "-b", "4K", "-e", "4K", "--algo", "all", "--transport", transport)
-                self.assertEqual({line["algo"] for line in found}, expected)
+                self.assertLessEqual(expected, {line["algo"] for line in found})
                 self.assertEqual({(line["wrong"], line["transport"]) for line in found}, {(0, transport)})
 
     def test_a_ring_of_sums_must_be_allowed(self):
@@ -106,9 +123,13 @@ class Bench(unittest.TestCase):
 
     def test_what_cannot_be_is_said_once_and_exits_with_2(self):
         for arguments, text in [
-                (["allreduce", "--algo", "tree"], 'tandem bench: TANDEM_ALGO: "tree" is no algorithm; there are direct,'),
+                (["allreduce", "--algo", "oak"], 'tandem bench: TANDEM_ALGO: "oak" is no algorithm; there are direct,'),
                 (["allreduce", "-n", "3", "--algo", "ring", "--transport", "shm"], "algorithm ring adds in another order"),
-                (["allreduces"], "there are allreduce, reduce_scatter, all_gather, broadcast and barrier, not allreduces"),
+                (["allreduces"], "there are allreduce reduce_scatter all_gather broadcast reduce gather scatter alltoall sendrecv barrier"),
+                (["allreduce", "--root", "1"], "there is no root in allreduce"),
+                (["reduce", "--root", "2", "-n", "2"], "--root 2, but there are ranks 0 to 1"),
+                (["parameter_server", "--algo", "ring"], "there is only one way of parameter_server"),
+                (["sendrecv", "--explain"], "there are no steps in sendrecv"),
                 ([], "no operation"),
                 (["allreduce", "-d", "float31"], "not float31"),
                 (["allreduce", "-b", "2M", "-e", "1M"], "no size to measure"),

@@ -2,6 +2,8 @@
 #include "bench.h"
 #include "command.h"
 
+#include "measure/pattern.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,7 +65,11 @@ static void one_wrong_element_is_counted_and_fails_the_command(void **state)
 static void bus_bandwidth_is_what_a_link_moves(void **state)
 {
     (void)state;
-    static const double factors[BENCH_OP_COUNT] = {1.5, 0.75, 0.75, 1, 0};
+    static const double factors[BENCH_OP_COUNT] = {
+        [BENCH_ALLREDUCE] = 1.5,   [BENCH_REDUCE_SCATTER] = 0.75,   [BENCH_ALL_GATHER] = 0.75,   [BENCH_BROADCAST] = 1,
+        [BENCH_REDUCE] = 1,        [BENCH_GATHER] = 0.75,           [BENCH_SCATTER] = 0.75,      [BENCH_ALLTOALL] = 0.75,
+        [BENCH_SENDRECV] = 1,      [BENCH_PARAMETER_SERVER] = 1.5,  [BENCH_DATA_PARALLEL] = 1.5, [BENCH_BARRIER] = 0,
+    };
     for (int op = 0; op < BENCH_OP_COUNT; op++) {
         const bench_plan plan = {.op = (bench_op)op, .dtype = TDM_F32};
         bench_line line = {.plan = &plan, .ranks = 4, .bytes = 1000000, .time_us = 500};
@@ -109,12 +115,53 @@ static void every_type_is_measured_and_what_does_not_exist_is_refused(void **sta
     }
 }
 
+/* Rank 2 of 4: what arrives in each operation, written by hand from the inputs; then one element is spoilt. */
+static void each_operation_knows_its_result(void **state)
+{
+    (void)state;
+    enum { N = 4, RANK = 2, ROOT = 2, COUNT = 5 };
+    int32_t in[N][N * COUNT], blocks[2][N * COUNT], sum[N * COUNT] = {0};
+    for (int r = 0; r < N; r++) {
+        tdmi_pattern_fill(TDM_I32, TDM_SUM, r, 0, in[r], N * COUNT);
+        for (int i = 0; i < N * COUNT; i++)
+            sum[i] += in[r][i];
+    }
+    for (int op = 0; op < BENCH_OP_COUNT; op++) {
+        const bench_plan plan = {.op = (bench_op)op, .dtype = TDM_I32, .redop = TDM_SUM, .root = ROOT};
+        for (int in_place = 0; in_place < 2 && op != BENCH_BARRIER; in_place++) {
+            if (in_place == 1 ? !bench_ops[op].in_place : !bench_ops[op].out_of_place)
+                continue;
+            bench_call c = {.plan = &plan, .rank = RANK, .ranks = N, .count = COUNT};
+            unsigned char *const places[2] = {(unsigned char *)blocks[0], (unsigned char *)blocks[1]};
+            bench_call_place(&c, places, in_place == 1);
+            bench_call_fill(&c);
+            if (op != BENCH_BROADCAST && op != BENCH_SCATTER) /* the root has its own already */
+                assert_int_not_equal(bench_call_wrong(&c), 0);
+            int32_t *out = (int32_t *)(void *)c.out;
+            for (int r = 0; r < N; r++)
+                for (int i = 0; i < COUNT; i++) {
+                    if (op == BENCH_ALL_GATHER || op == BENCH_GATHER)
+                        out[r * COUNT + i] = in[r][i];
+                    else if (op == BENCH_ALLTOALL)
+                        out[r * COUNT + i] = in[r][RANK * COUNT + i];
+                    else if (r == 0)
+                        out[i] = op == BENCH_REDUCE_SCATTER ? sum[RANK * COUNT + i] : op == BENCH_BROADCAST ? in[ROOT][i]
+                               : op == BENCH_SCATTER ? in[ROOT][RANK * COUNT + i] : op == BENCH_SENDRECV ? in[RANK - 1][i] : sum[i];
+                }
+            assert_int_equal(bench_call_wrong(&c), 0);
+            out[COUNT - 1]++;
+            assert_int_equal(bench_call_wrong(&c), 1);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_wrong_element_is_counted_and_fails_the_command),
         cmocka_unit_test(every_type_is_measured_and_what_does_not_exist_is_refused),
         cmocka_unit_test(bus_bandwidth_is_what_a_link_moves),
+        cmocka_unit_test(each_operation_knows_its_result),
         cmocka_unit_test(sizes_are_those_of_the_larger_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
