@@ -1,11 +1,10 @@
 /* copy_limit.c - what this machine's memory allows N processes that all copy at once what a collective must move: meet, copy out of
  * the others' buffers in one shared mapping into one's own, meet. No checks, nothing but memcpy or stores that pass the cache by,
- * the faster of the two: a measuring stick. Build with -O3 -march=native.
+ * the faster of the two: a measuring stick. Build with -O3 -march=native -D_GNU_SOURCE.
  * Usage: copy_limit N OP BYTES...   prints a line `bytes median_us` for each size of the larger buffer.
  * OP     all_gather, reduce_scatter  (n-1)/n of the bytes a rank, a part from each other rank
  *        alltoall                    all of them, a part from each rank
  *        broadcast                   all of them, from rank 0, which copies nothing */
-#define _GNU_SOURCE
 #include <immintrin.h>
 #include <sched.h>
 #include <stdatomic.h>

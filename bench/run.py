@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Runs every benchmark, one after another; tables for people on stderr, one JSON object a benchmark on stdout.
 
-run.py [NAME...]      names: allreduce start train scaling
+run.py [NAME...]      names: collectives start train scaling
 """
 import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ["allreduce", "start", "train", "scaling"]
+NAMES = ["collectives", "start", "train", "scaling"]
 
 
 def main():

@@ -20,7 +20,7 @@ def main():
     commands = {"tandem run, true": [h.TANDEM, "run", "-n", ranks, "--", shutil.which("true")],
                 "tandem run, meets": [h.TANDEM, "run", "-n", ranks, "--", meet]}
     for kind in h.mpis():
-        commands[kind] = h.mpirun(kind, a.ranks, h.compile_c(h.PEERS / "meet_mpi.c", f"meet_{kind}", f"mpicc.{kind}"))
+        commands[kind] = h.mpirun(kind, a.ranks, h.compile_mpi(kind, "meet_mpi.c"))
     rows = h.alternate({name: lambda c=command: {"ms": h.run(c)[1] * 1e3} for name, command in commands.items()}, a.runs)
     if (h.VENV / "bin/python").exists():  # seconds each: two are enough
         torch = {"torchrun": lambda: {"ms": h.run(h.torchrun(a.ranks, "meet_torch.py"), OMP_NUM_THREADS="1")[1] * 1e3}}

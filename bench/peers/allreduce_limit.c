@@ -1,7 +1,6 @@
 /* allreduce_limit.c - what this machine's memory allows: N processes, buffers in one shared mapping, each reduces its slice of
- * everybody's buffer in place.  A measuring stick, not a library: build with -O3 -march=native.
+ * everybody's buffer in place.  A measuring stick, not a library: build with -O3 -march=native -D_GNU_SOURCE.
  * Usage: allreduce_limit N BYTES...   prints a line `bytes median_us` for each size: float32, sum, in place. */
-#define _GNU_SOURCE
 #include <immintrin.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LARGEST ((size_t)100 << 20)
 typedef struct { _Alignas(128) atomic_uint round; } flag;
 typedef float lanes __attribute__((vector_size(64), aligned(64)));
 
@@ -28,6 +26,7 @@ static void stream(lanes *out, lanes v)
 
 static flag *flags;
 static int ranks, rank;
+static size_t largest = (size_t)2 << 20; /* bytes of a rank's buffer */
 static unsigned meeting;
 
 static double now(void)
@@ -54,18 +53,18 @@ static void allreduce(char *heap, size_t nbytes)
         size_t count = nbytes / 4;
         for (size_t i = 0; i < count; i++) {
             sum[i] = 0;
-            for (int p = 0; p < ranks; p++) sum[i] += ((float *)(heap + (size_t)p * LARGEST))[i];
+            for (int p = 0; p < ranks; p++) sum[i] += ((float *)(heap + (size_t)p * largest))[i];
         }
         meet();
-        memcpy(heap + (size_t)rank * LARGEST, sum, nbytes);
+        memcpy(heap + (size_t)rank * largest, sum, nbytes);
         return;
     }
     size_t blocks = nbytes / 64, first = blocks * (size_t)rank / (size_t)ranks, last = blocks * (size_t)(rank + 1) / (size_t)ranks;
     for (size_t i = first; i < last; i++) {
         lanes sum = ((lanes *)heap)[i];
-        for (int p = 1; p < ranks; p++) sum += ((lanes *)(heap + (size_t)p * LARGEST))[i];
+        for (int p = 1; p < ranks; p++) sum += ((lanes *)(heap + (size_t)p * largest))[i];
         for (int p = 0; p < ranks; p++) {
-            lanes *out = (lanes *)(heap + (size_t)p * LARGEST) + i;
+            lanes *out = (lanes *)(heap + (size_t)p * largest) + i;
             if (nbytes > (size_t)8 << 20) stream(out, sum); else *out = sum;
         }
     }
@@ -86,11 +85,14 @@ int main(int argc, char **argv)
         return 2;
     }
     ranks = atoi(argv[1]);
-    size_t total = (size_t)ranks * LARGEST + ((size_t)1 << 20);
+    for (int s = 2; s < argc; s++)
+        while (largest < (size_t)atol(argv[s]))
+            largest += (size_t)2 << 20;
+    size_t total = (size_t)ranks * largest + ((size_t)1 << 20);
     char *heap = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     madvise(heap, total, MADV_HUGEPAGE);
     memset(heap, 0, total);
-    flags = (flag *)(heap + (size_t)ranks * LARGEST);
+    flags = (flag *)(heap + (size_t)ranks * largest);
     for (int i = 1; i < ranks && rank == 0; i++)
         if (fork() == 0) rank = i;
     cpu_set_t set;
@@ -99,9 +101,7 @@ int main(int argc, char **argv)
     sched_setaffinity(0, sizeof set, &set);
     for (int s = 2; s < argc; s++) {
         size_t nbytes = (size_t)atol(argv[s]);
-        if (nbytes > LARGEST)
-            nbytes = LARGEST;
-        int calls = nbytes <= 16384 ? 20000 : nbytes <= 1 << 20 ? 500 : nbytes <= 4 << 20 ? 60 : 10;
+        int calls = nbytes <= 16384 ? 20000 : nbytes <= 1 << 20 ? 500 : nbytes <= 4 << 20 ? 60 : nbytes <= 100 << 20 ? 10 : 2;
         if (ranks > sysconf(_SC_NPROCESSORS_ONLN)) calls = calls / 10 + 2;
         double times[7];
         for (int w = 0; w < 7; w++) {
