@@ -121,8 +121,8 @@ static inline int tdmi_place_of(const tdmi_topology *topology, int rank)
     return place;
 }
 
-extern const tdmi_algorithm tdmi_direct, tdmi_direct_staged, tdmi_eager, tdmi_halving_doubling, tdmi_recursive_doubling, tdmi_ring,
-    tdmi_ring2, tdmi_tree, tdmi_binomial, tdmi_dissemination, tdmi_parameter_server, tdmi_gather_to_one,
+extern const tdmi_algorithm tdmi_direct, tdmi_direct_read, tdmi_direct_staged, tdmi_eager, tdmi_halving_doubling,
+    tdmi_recursive_doubling, tdmi_ring, tdmi_ring2, tdmi_tree, tdmi_binomial, tdmi_dissemination, tdmi_parameter_server, tdmi_gather_to_one,
     tdmi_hierarchical, tdmi_hierarchical_ring, tdmi_hierarchical_ring2, tdmi_hierarchical_tree,
     tdmi_pairwise, tdmi_bruck, tdmi_linear_parts;
 

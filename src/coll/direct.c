@@ -9,6 +9,9 @@
  * is read by its owner alone, and each tile of it before it is written. Slices are cut at cache lines, so that no two ranks
  * write one line.
  *
+ * `direct_read` is the same for buffers that peers can only read, from the other process: an allreduce keeps the sum of a slice
+ * with its owner, and after one more meeting the others fetch it.
+ *
  * Cost   2 meetings; a rank reads S and writes S bytes, which together is one copy of each rank's buffer: S bytes a rank.
  * Sums   canonical tree.     Needs  every rank reaches the others' IN and OUT.
  * Paper  reduce-scatter, then all-gather, with loads and stores for messages: Thakur, Rabenseifner and Gropp,
@@ -43,7 +46,18 @@ static void fetch(tdmi_steps *s, const tdmi_call *call, int rank, int n)
     }
 }
 
-static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
+/* direct_read: nobody writes in others' buffers. The owner keeps the sum of its slice, the others fetch it. */
+static void allreduce_by_reading(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+{
+    tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), rank, slice(call, TDMI_BUFFER_OUT, n, rank));
+    tdmi_steps_meet(s);
+    for (int k = 1; k < n; k++) {
+        const tdmi_range part = slice(call, TDMI_BUFFER_OUT, n, (rank + k) % n);
+        tdmi_steps_copy_from(s, (rank + k) % n, part, part);
+    }
+}
+
+static void write_steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology, bool reads)
 {
     const int rank = topology->rank, n = topology->n;
     if (n == 1) {
@@ -54,7 +68,10 @@ static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *top
     tdmi_steps_meet(s);
     switch (call->coll) {
     case TDMI_COLL_ALLREDUCE:
-        tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), -1, slice(call, TDMI_BUFFER_OUT, n, rank));
+        if (reads)
+            allreduce_by_reading(s, call, rank, n);
+        else
+            tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), -1, slice(call, TDMI_BUFFER_OUT, n, rank));
         break;
     case TDMI_COLL_REDUCE_SCATTER:
         tdmi_steps_reduce_from(s, tdmi_call_in_part(call, rank), rank, tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
@@ -82,6 +99,22 @@ static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *top
     tdmi_steps_meet(s);
 }
 
+static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
+{
+    write_steps(s, call, topology, false);
+}
+
+static void read_steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
+{
+    write_steps(s, call, topology, true);
+}
+
+/* A reduce would be written into the root's buffer; an alltoall may be in place, where others have not read what is written. */
+static bool read_supports(tdmi_coll coll, bool uneven)
+{
+    return coll != TDMI_COLL_REDUCE && coll != TDMI_COLL_ALLTOALL && tdmi_direct.supports(coll, uneven);
+}
+
 static bool supports(tdmi_coll coll, bool uneven)
 {
     return coll < TDMI_COLL_COUNT && (!uneven || tdmi_coll_has_parts(coll));
@@ -95,3 +128,5 @@ static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 
 const tdmi_algorithm tdmi_direct = {
     .name = "direct", .needs = TDMI_NEEDS_SHARED, .supports = supports, .steps = steps, .cost = cost};
+const tdmi_algorithm tdmi_direct_read = {
+    .name = "direct_read", .needs = TDMI_NEEDS_READ, .supports = read_supports, .steps = read_steps, .cost = cost};

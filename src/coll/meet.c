@@ -40,6 +40,16 @@ static tdm_status resolve_place(tdmi_run *run, int rank, tdmi_place place, char 
     return status == TDM_OK ? TDM_OK : tdmi_fail_while(status, "looking for the buffers of rank %d", rank);
 }
 
+/* *far: it is an address in that rank's process. */
+static tdm_status resolve_buffer(tdmi_run *run, int rank, tdmi_place place, char **out, bool *far)
+{
+    *far = place.owner != TDMI_NOWHERE && place.owner != TDMI_NOTHING && place.region == TDMI_PRIVATE;
+    if (!*far)
+        return resolve_place(run, rank, place, out);
+    *out = (char *)(uintptr_t)place.offset;
+    return TDM_OK;
+}
+
 /* Each rank compares what the others give to it with what it expects. */
 static tdm_status compare_parts(const tdmi_run *run)
 {
@@ -62,9 +72,9 @@ static tdm_status learn_places(tdmi_run *run)
         if (!tdmi_team_shares(team, r))
             continue;
         const tdmi_slot *slot = tdmi_slot_of(run, r);
-        status = resolve_place(run, r, slot->in, &run->peer_in[r]);
+        status = resolve_buffer(run, r, slot->in, &run->peer_in[r], &run->is_far[r]);
         if (status == TDM_OK)
-            status = resolve_place(run, r, slot->out, &run->peer_out[r]);
+            status = resolve_buffer(run, r, slot->out, &run->peer_out[r], &run->is_far[team->n + r]);
         if (status == TDM_OK)
             status = resolve_place(run, r, slot->rows, &run->peer_rows[r]);
     }
@@ -72,6 +82,7 @@ static tdm_status learn_places(tdmi_run *run)
         status = compare_parts(run);
     run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;
     run->peer_out[team->rank] = run->request.out;
+    run->is_far[team->rank] = run->is_far[team->n + team->rank] = false;
     return status;
 }
 

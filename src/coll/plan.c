@@ -187,7 +187,9 @@ static tdm_status make(tdmi_plan *plan, const tdmi_topology *topology, unsigned 
     }
     if (plan->agrees) {
         const tdmi_call padded = padded_call(call, n);
-        tdm_status status = make_way(plan->fused ? &padded : call, topology, reach & ~TDMI_NEEDS_SLOT, &plan->otherwise); /* slots hold places */
+        /* Slots hold places; and a fused call's padded copy is not where they say that IN is: peers could not read it. */
+        const unsigned others = reach & ~(TDMI_NEEDS_SLOT | (plan->fused ? TDMI_NEEDS_READ : 0));
+        tdm_status status = make_way(plan->fused ? &padded : call, topology, others, &plan->otherwise);
         if (status != TDM_OK && status != TDM_ERR_UNSUPPORTED && status != TDM_ERR_INTERNAL)
             return status;
     }

@@ -29,18 +29,33 @@ static void write_rows(const tdmi_run *run, tdmi_slot *slot)
     slot->rows = tdmi_node_locate(team->node, rows, (size_t)team->n * sizeof *rows);
 }
 
+/* Where peers find a caller's buffer: mapped, else by its address if they can read that. */
+static tdmi_place place_of(const tdmi_team *team, const void *address, size_t nbytes)
+{
+    tdmi_place place = tdmi_node_locate(team->node, address, nbytes);
+    if (place.owner == TDMI_NOWHERE && team->reads)
+        place = (tdmi_place){.owner = (uint32_t)team->world_rank[team->rank], .region = TDMI_PRIVATE,
+                             .offset = (uint64_t)(uintptr_t)address};
+    return place;
+}
+
+static bool is_mapped(tdmi_place place)
+{
+    return place.owner == TDMI_NOTHING || (place.owner != TDMI_NOWHERE && place.region != TDMI_PRIVATE);
+}
+
 static void write_places(const tdmi_run *run, tdmi_slot *slot)
 {
-    const tdmi_node *node = run->team->node;
+    const tdmi_team *team = run->team;
     const tdmi_call *call = &run->plan->call;
     const size_t size = tdm_dtype_size(call->dtype);
     slot->in = slot->out = slot->stage = slot->rows = (tdmi_place){.owner = TDMI_NOTHING};
     if (tdmi_call_is_pairwise(call))
         write_rows(run, slot);
     if (tdmi_run_in_count(run) > 0)
-        slot->in = tdmi_node_locate(node, run->request.in, tdmi_run_in_count(run) * size);
+        slot->in = place_of(team, run->request.in, tdmi_run_in_count(run) * size);
     if (tdmi_run_out_count(run) > 0)
-        slot->out = tdmi_node_locate(node, run->request.out, tdmi_run_out_count(run) * size);
+        slot->out = place_of(team, run->request.out, tdmi_run_out_count(run) * size);
 }
 
 /* What a rank says about its own part in two arrays. */
@@ -88,7 +103,7 @@ static tdm_status agree(tdmi_run *run)
     bool reach = true;
     for (int r = 0; r < team->n; r++) {
         const tdmi_slot *slot = tdmi_slot_of(run, r);
-        reach = reach && slot->in.owner != TDMI_NOWHERE && slot->out.owner != TDMI_NOWHERE;
+        reach = reach && is_mapped(slot->in) && is_mapped(slot->out);
         if (run->plan->call.coll == TDMI_COLL_ALLTOALL && slot->in.owner == slot->out.owner &&
             slot->in.region == slot->out.region && slot->in.offset == slot->out.offset && slot->in.owner != TDMI_NOTHING)
             reach = false; /* in place it would overwrite parts that others have not read */
@@ -101,7 +116,7 @@ static tdm_status agree(tdmi_run *run)
     }
     if (run->plan->otherwise.algorithm == NULL) { /* forced to one that cannot: the choice says it best */
         const tdmi_algorithm *none;
-        return tdmi_select(&run->plan->call, &team->topology, tdmi_team_reach(team), &none, NULL);
+        return tdmi_select(&run->plan->call, &team->topology, tdmi_team_reach(team) & ~TDMI_NEEDS_READ, &none, NULL);
     }
     run->way = &run->plan->otherwise;
     run->state = TDMI_RUN_STAGING;
@@ -153,7 +168,7 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
         done = false;
         *waits = true;
     } else {
-        done = tdmi_work_step(run, step);
+        status = tdmi_work_step(run, step, &done);
         *paused = !done;
     }
     if (status == TDM_OK && done) {

@@ -4,6 +4,8 @@
 
 #include "coll/team.h"
 
+#define TDMI_FAR_BYTES ((size_t)32 << 10) /* read from a peer's process at a time, where it is summed from a copy */
+
 /* Called with each finished piece of this rank's slice: `first` counts elements from the start of the whole buffer. */
 typedef void (*tdmi_epilogue)(void *arg, size_t first, size_t count, const void *reduced);
 
@@ -52,6 +54,9 @@ typedef struct tdmi_run {
     size_t padded_nbytes;
     char **peer_in, **peer_out; /* [n], kept */
     char **peer_rows;      /* [n] of tdmi_row [n], where the call is pairwise */
+    bool *is_far;          /* [2 n], kept: IN, then OUT of each rank is an address in its process, only to be read */
+    char *far;             /* copies of far leaves of a sum, kept */
+    size_t far_nbytes;
     int peers_capacity;
 } tdmi_run;
 

@@ -28,6 +28,11 @@ static tdm_status make_peer_arrays(tdmi_run *run, int n)
     if (arrays == NULL)
         return TDM_ERR_NO_MEMORY;
     run->peer_in = arrays;
+    bool *is_far = tdmi_realloc(run->is_far, (size_t)n * 2 * sizeof *is_far, "coll run");
+    if (is_far == NULL)
+        return TDM_ERR_NO_MEMORY;
+    run->is_far = is_far;
+    memset(is_far, 0, (size_t)n * 2 * sizeof *is_far);
     run->peer_out = arrays + n;
     run->peer_rows = arrays + 2 * n;
     run->peers_capacity = n;
@@ -58,6 +63,14 @@ static tdm_status make_scratch(tdmi_run *run, const tdmi_way *way)
             return TDM_ERR_NO_MEMORY;
     }
     return grow(&run->acc, &run->acc_nbytes, acc, "coll accumulator");
+}
+
+/* The same for tiles of what is read from peers' processes. */
+static tdm_status make_far(tdmi_run *run, const tdmi_way *way)
+{
+    if (way->algorithm == NULL || (way->algorithm->needs & TDMI_NEEDS_READ) == 0)
+        return TDM_OK;
+    return grow(&run->far, &run->far_nbytes, (size_t)run->team->n * TDMI_FAR_BYTES, "coll read from peers");
 }
 
 static tdm_status make_stages(tdmi_team *team)
@@ -221,6 +234,8 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
         status = make_scratch(run, &plan->way);
     if (status == TDM_OK && plan->agrees)
         status = make_scratch(run, &plan->otherwise);
+    if (status == TDM_OK)
+        status = make_far(run, plan->agrees ? &plan->otherwise : &plan->way);
     if (status == TDM_OK && (plan->way.uses_stage || plan->otherwise.uses_stage))
         status = make_stages(team);
     if (status == TDM_OK && tdmi_call_is_pairwise(&plan->call))
@@ -251,6 +266,8 @@ void tdmi_run_end(tdmi_run *run)
 void tdmi_run_free(tdmi_run *run)
 {
     tdmi_free(run->peer_in);
+    tdmi_free(run->is_far);
+    tdmi_free(run->far);
     tdmi_free(run->acc);
     tdmi_free(run->padded);
     free_prepared(run);

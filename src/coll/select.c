@@ -11,7 +11,8 @@
 #include <strings.h>
 
 const tdmi_algorithm *const tdmi_algorithms[] = {
-    &tdmi_direct,        &tdmi_direct_staged, &tdmi_eager, &tdmi_halving_doubling, &tdmi_recursive_doubling, &tdmi_binomial,
+    &tdmi_direct,        &tdmi_direct_read,   &tdmi_direct_staged,
+    &tdmi_eager,         &tdmi_halving_doubling, &tdmi_recursive_doubling, &tdmi_binomial,
     &tdmi_dissemination, &tdmi_ring,          &tdmi_ring2, &tdmi_tree,             &tdmi_gather_to_one,      &tdmi_parameter_server,
     &tdmi_hierarchical,  &tdmi_hierarchical_ring, &tdmi_hierarchical_ring2, &tdmi_hierarchical_tree,
     &tdmi_pairwise,      &tdmi_bruck,         &tdmi_linear_parts,
@@ -23,10 +24,16 @@ const char *tdm_algorithm_name(int index)
     return index >= 0 && (size_t)index < tdmi_algorithm_count ? tdmi_algorithms[index]->name : NULL;
 }
 
-/* The first line that fits and whose needs are met counts. */
+#define READ "memory from malloc, all ranks read each other's: one copy instead of two"
+/* The first line that fits and whose needs are met counts. Sizes of direct_read were measured against direct_staged. */
 static const tdmi_choice defaults[] = {
     {&tdmi_eager, TDMI_COLL_COUNT, 0, TDMI_EAGER_BYTES + 1, "short message on one node: it travels with the meeting"},
     {&tdmi_direct, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks reach each other's buffers"},
+    {&tdmi_direct_read, TDMI_COLL_REDUCE_SCATTER, 32 << 10, SIZE_MAX, READ},
+    {&tdmi_direct_read, TDMI_COLL_ALL_GATHER, 32 << 10, SIZE_MAX, READ},
+    {&tdmi_direct_read, TDMI_COLL_BROADCAST, 16 << 10, 512 << 10, READ},
+    {&tdmi_direct_read, TDMI_COLL_GATHER, 16 << 10, SIZE_MAX, READ},
+    {&tdmi_direct_read, TDMI_COLL_SCATTER, 16 << 10, SIZE_MAX, READ},
     {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks are on one node"},
     {&tdmi_hierarchical, TDMI_COLL_COUNT, 0, SIZE_MAX, "several nodes: inside each first, so that links between them carry one copy"},
     {&tdmi_ring, TDMI_COLL_BROADCAST, (size_t)1 << 20, SIZE_MAX, "links, long message: a chain keeps all of them busy"},
@@ -94,6 +101,8 @@ static const char *missing(unsigned needs)
 {
     if ((needs & TDMI_NEEDS_SHARED) != 0)
         return "every rank's buffers in shared memory of one node (tdm_alloc), and the transport not forced to tcp";
+    if ((needs & TDMI_NEEDS_READ) != 0)
+        return "all ranks on one node, able to read each other's memory (process_vm_readv), and TANDEM_CMA not off";
     if ((needs & (TDMI_NEEDS_STAGE | TDMI_NEEDS_SLOT)) != 0)
         return "all ranks on one node, and the transport not forced to tcp";
     if ((needs & TDMI_NEEDS_NODE) != 0)

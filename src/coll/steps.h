@@ -159,6 +159,7 @@ tdmi_traffic tdmi_steps_traffic(const tdmi_steps *s);
 
 #define TDMI_NEEDS_LINKS 1u  /* point-to-point links between ranks */
 #define TDMI_NEEDS_SHARED 2u /* every rank reaches the others' IN and OUT (arena memory) */
+#define TDMI_NEEDS_READ 32u  /* every rank reads the others' IN and OUT, wherever they are, all ranks on one node */
 #define TDMI_NEEDS_STAGE 4u  /* every rank reaches the others' STAGE: any memory, all ranks on one node */
 #define TDMI_NEEDS_SLOT 8u   /* and their SLOT: nobody has to publish where buffers are */
 #define TDMI_NEEDS_NODE 16u  /* links, and the ranks of one node (topology) reach each other's STAGE */

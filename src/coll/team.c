@@ -20,5 +20,8 @@ bool tdmi_team_done(tdmi_team *team, uint64_t number)
 
 unsigned tdmi_team_reach(const tdmi_team *team)
 {
-    return TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE | (team->is_local ? TDMI_NEEDS_SLOT | TDMI_NEEDS_STAGE : 0);
+    unsigned reach = TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE;
+    if (team->is_local)
+        reach |= TDMI_NEEDS_SLOT | TDMI_NEEDS_STAGE | (team->reads ? TDMI_NEEDS_READ : 0);
+    return reach;
 }

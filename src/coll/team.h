@@ -27,6 +27,7 @@ typedef struct tdmi_team {
     tdmi_board **board;     /* [n]; NULL for ranks on other nodes. The array is NULL without a node */
     tdmi_topology topology; /* rank, n and the nodes, for step lists */
     bool is_local;          /* all ranks share memory (true for n == 1) */
+    bool reads;             /* all ranks of the node can read each other's own memory */
     tdmi_stage stage[2];    /* what STAGE means, in turn */
     tdmi_row *rows;         /* [TDMI_SLOTS][n] of own; NULL until a call is pairwise */
     uint64_t peers_done;    /* every rank has finished all calls up to this one, as far as known */

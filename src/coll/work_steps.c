@@ -41,6 +41,24 @@ char *tdmi_work_address(const tdmi_run *run, tdmi_range range)
     return own_address(run, range, 0);
 }
 
+/* Whether what is written there is too long to stay in a cache. */
+static bool streams(const tdmi_run *run, tdmi_buffer to)
+{
+    return to == TDMI_BUFFER_OUT && tdmi_call_bytes(&run->request.call, run->team->n) > STREAM_BYTES;
+}
+
+/* Elements of one type. */
+static void move(const tdmi_run *run, tdmi_buffer buffer, void *to, const void *from, size_t count)
+{
+    const tdm_dtype dtype = tdmi_work_dtype(run, buffer);
+    if (to == from)
+        return;
+    if (streams(run, buffer))
+        tdmi_reduce_tree(dtype, TDM_SUM, &from, 1, &to, 1, count, true);
+    else
+        memcpy(to, from, count * tdm_dtype_size(dtype));
+}
+
 static void copy(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
 {
     const tdmi_call *call = &run->request.call;
@@ -48,8 +66,7 @@ static void copy(const tdmi_run *run, const tdmi_step *step, size_t at, size_t c
     const char *src = own_address(run, step->src, at);
     char *dst = own_address(run, step->dst, at);
     if (from == to) {
-        if (src != dst)
-            memcpy(dst, src, count * tdm_dtype_size(to));
+        move(run, step->dst.buffer, dst, src, count);
     } else if (to == call->dtype) {
         tdmi_reduce_finish(call->dtype, TDM_SUM, 1, src, dst, count); /* rounds */
     } else {
@@ -73,7 +90,34 @@ static size_t first_of(const tdmi_run *run, const tdmi_step *step)
     return (size_t)rows[run->team->rank].first;
 }
 
-static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
+/* Whether a peer's buffer is not mapped here, but only to be read from its process. */
+static bool is_far(const tdmi_run *run, int rank, tdmi_buffer buffer)
+{
+    return (buffer == TDMI_BUFFER_IN && run->is_far[rank]) || (buffer == TDMI_BUFFER_OUT && run->is_far[run->team->n + rank]);
+}
+
+static tdm_status read_far(const tdmi_run *run, int rank, void *to, const void *from, size_t nbytes)
+{
+    return tdmi_node_read(run->team->node, run->team->world_rank[rank], to, from, nbytes);
+}
+
+/* A leaf of a sum: where its elements are, or a copy of them if they are far. */
+static tdm_status find_leaf(const tdmi_run *run, const tdmi_step *reduce, int rank, size_t at, size_t count, const void **out)
+{
+    if (rank == run->team->rank && reduce->own.count > 0) {
+        *out = own_address(run, reduce->own, at);
+        return TDM_OK;
+    }
+    *out = address(run, rank, reduce->src.buffer, reduce->src.first + at);
+    if (!is_far(run, rank, reduce->src.buffer))
+        return TDM_OK;
+    char *tile = run->far + (size_t)rank * TDMI_FAR_BYTES;
+    const void *from = *out;
+    *out = tile;
+    return read_far(run, rank, tile, from, count * tdm_dtype_size(run->request.call.dtype));
+}
+
+static tdm_status reduce_leaves(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
 {
     const tdmi_team *team = run->team;
     const tdmi_call *call = &run->request.call;
@@ -83,20 +127,33 @@ static void reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const td
     for (int r = 0; r < team->n; r++) {
         if (!tdmi_team_shares(team, r))
             continue;
-        if (r == team->rank && reduce->own.count > 0)
-            in[ins] = own_address(run, reduce->own, at);
-        else
-            in[ins] = address(run, r, reduce->src.buffer, reduce->src.first + at);
-        ins += reduce->from < 0 || (r >= reduce->from && r < reduce->to);
+        if (reduce->from < 0 || (r >= reduce->from && r < reduce->to)) {
+            tdm_status status = find_leaf(run, reduce, r, at, count, &in[ins++]);
+            if (status != TDM_OK)
+                return status;
+        }
         if (give->to < 0 || give->to == r)
             out[outs++] = address(run, r, give->dst.buffer, give->dst.first + at);
     }
-    if (give->dst.buffer == TDMI_BUFFER_ACC) {
+    if (give->dst.buffer == TDMI_BUFFER_ACC)
         tdmi_reduce_unfinished(call->dtype, call->op, in, ins, out[0], count);
-        return;
+    else
+        tdmi_reduce_tree(call->dtype, call->op, in, ins, out, outs, count, streams(run, give->dst.buffer));
+    return TDM_OK;
+}
+
+static tdm_status reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
+{
+    const size_t tile = TDMI_FAR_BYTES / tdm_dtype_size(run->request.call.dtype);
+    bool far = false;
+    for (int r = 0; r < run->team->n; r++)
+        far = far || is_far(run, r, reduce->src.buffer);
+    tdm_status status = TDM_OK;
+    for (size_t done = 0, part; done < count && status == TDM_OK; done += part) {
+        part = !far || count - done < tile ? count - done : tile;
+        status = reduce_leaves(run, reduce, give, at + done, part);
     }
-    const bool stream = give->dst.buffer == TDMI_BUFFER_OUT && call->count * tdm_dtype_size(call->dtype) > STREAM_BYTES;
-    tdmi_reduce_tree(call->dtype, call->op, in, ins, out, outs, count, stream);
+    return status;
 }
 
 static void reduce_to_epilogue(const tdmi_run *run, const tdmi_step *reduce, size_t at, size_t count)
@@ -117,8 +174,19 @@ static void reduce_to_epilogue(const tdmi_run *run, const tdmi_step *reduce, siz
     }
 }
 
-bool tdmi_work_step(tdmi_run *run, const tdmi_step *step)
+static tdm_status copy_from(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
 {
+    const char *src = address(run, step->from, step->src.buffer, first_of(run, step) + at);
+    char *dst = own_address(run, step->dst, at);
+    if (is_far(run, step->from, step->src.buffer))
+        return read_far(run, step->from, dst, src, count * tdm_dtype_size(run->request.call.dtype));
+    move(run, step->dst.buffer, dst, src, count); /* which is the own part in place if they are equal */
+    return TDM_OK;
+}
+
+tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done)
+{
+    tdm_status status = TDM_OK;
     const tdmi_call *call = &run->request.call;
     const size_t size = tdm_dtype_size(call->dtype), piece = PIECE_BYTES / size;
     const size_t left = step->src.count - run->at, count = left < piece ? left : piece, at = run->at;
@@ -133,17 +201,12 @@ bool tdmi_work_step(tdmi_run *run, const tdmi_step *step)
         if (tdmi_run_hands_on(run))
             reduce_to_epilogue(run, step, at, count);
         else
-            reduce_to_all(run, step, step + 1, at, count);
+            status = reduce_to_all(run, step, step + 1, at, count);
         break;
-    case TDMI_STEP_COPY_FROM: {
-        const char *src = address(run, step->from, step->src.buffer, first_of(run, step) + at);
-        char *dst = own_address(run, step->dst, at);
-        if (src != dst) /* its own part, in place */
-            memcpy(dst, src, count * size);
-        break;
-    }
+    case TDMI_STEP_COPY_FROM: status = copy_from(run, step, at, count); break;
     default: break; /* COPY_TO went with its REDUCE_FROM; the others are no work */
     }
     run->at += count;
-    return run->at == step->src.count;
+    *done = run->at == step->src.count;
+    return status;
 }

@@ -4,8 +4,8 @@
 
 #include "coll/run.h"
 
-/* Does a piece of the step, from run->at on. True when it is done. */
-bool tdmi_work_step(tdmi_run *run, const tdmi_step *step);
+/* Does a piece of the step, from run->at on. *done: it was the last. An error is the group's end. */
+tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done);
 /* Of this rank's own buffers: type of the elements, and where a range starts. */
 tdm_dtype tdmi_work_dtype(const tdmi_run *run, tdmi_buffer buffer);
 char *tdmi_work_address(const tdmi_run *run, tdmi_range range);

@@ -30,6 +30,8 @@ typedef struct tdmi_world {
     double rendezvous_timeout_s;
     char host_id[TDMI_HOST_ID_MAX];
     tdmi_node *node;        /* arenas of the ranks that share memory; at least the own one */
+    bool reads;             /* all ranks of the node can read each other's own memory; known when the first group has met */
+    char reading[TDMI_READING_TEXT_MAX]; /* why, or why not */
     bool crowded;           /* more ranks on this node than cores: nobody spins */
     pthread_mutex_t lock;
     tdm_group *groups;      /* guarded by lock */

@@ -129,6 +129,8 @@ static tdm_status join_node(tdm_group *group, const tdmi_record *records, int64_
     tdm_status status = count > 0 ? tdmi_node_join(group->world->node, cards, count, &group->world->key, deadline_ns) : TDM_OK;
     for (int i = 0; i < count && status == TDM_OK; i++)
         status = tdmi_poller_watch_node(group->world, cards[i].rank);
+    if (count > 0 && status == TDM_OK)
+        tdmi_node_probe_reading(group->world->node);
     return status;
 }
 
@@ -225,6 +227,7 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
     group->team.node = world->node;
     group->team.topology = (tdmi_topology){.rank = rank, .n = size, .node = group->local_size == size ? NULL : group->node};
     group->team.is_local = group->local_size == size;
+    group->team.reads = world->reads;
     *out = group;
     return TDM_OK;
 }

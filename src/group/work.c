@@ -9,6 +9,8 @@
 #include "core/cpu.h"
 #include "core/memory.h"
 
+#include <stdio.h>
+
 #define SPIN_POLLS 1000 /* some 50 us */
 #define CHECK_NS (5 * TDMI_NS_PER_MS) /* between two looks for failures by a rank that only tests */
 
@@ -455,6 +457,14 @@ const char *tdm_work_algorithm(tdm_work *work)
     return name;
 }
 
+/* What becomes of memory from malloc inside this node. */
+static size_t explain_reading(const tdmi_world *world, char *text, size_t capacity, size_t length)
+{
+    const bool full = length >= capacity;
+    const int more = snprintf(full ? NULL : text + length, full ? 0 : capacity - length, "        memory from malloc: %s\n", world->reading);
+    return length + (more > 0 ? (size_t)more : 0);
+}
+
 size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
 {
     const tdmi_run *run = &work->run;
@@ -468,6 +478,8 @@ size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
     if (!work->is_message && run->way != NULL)
         length = tdmi_explain(&run->request.call, algorithm_name(run->way), &run->way->steps, work->group->rank,
                               work->group->size, text, capacity);
+    if (length > 0 && work->group->local_size > 1)
+        length = explain_reading(work->group->world, text, capacity, length);
     pthread_mutex_unlock(&work->group->lock);
     return length;
 }

@@ -94,6 +94,17 @@ static bool is_crowded(const tdm_group *group)
     return on_host > sysconf(_SC_NPROCESSORS_ONLN) || tdmi_node_crowded(group->world->node);
 }
 
+/* All ranks have met since they tried: what came of it, for this group and those made from it. */
+static void learn_reading(tdm_group *group)
+{
+    tdmi_world *world = group->world;
+    if (group->local_size < 2)
+        return;
+    world->reads = group->team.reads = tdmi_node_reads(world->node, world->reading);
+    if (!world->reads && group->local_rank == 0)
+        log_info(TDM_LOG_GROUP, "group %s: malloc memory goes through shared memory: %s", group->name, world->reading);
+}
+
 tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
 {
     tdmi_settings settings;
@@ -115,7 +126,9 @@ tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
         world->crowded = is_crowded(group);
         /* All ranks have all they need from the store now: it may close with the first rank that leaves. */
         status = tdm_barrier(group, NULL);
-        if (status != TDM_OK)
+        if (status == TDM_OK)
+            learn_reading(group);
+        else
             tdm_group_destroy(group);
     }
     tdmi_world_release(world); /* the group holds it */

@@ -66,6 +66,11 @@ tdm_status tdmi_node_create(int rank, int world_size, size_t arena_nbytes, tdmi_
     self->control = (tdmi_control *)(void *)tdmi_arena_base(self->arena);
     self->control->cpus = tdmi_cpus_own();
     tdmi_node_register_for_fences(node);
+    status = tdmi_reader_open(node);
+    if (status != TDM_OK) {
+        tdmi_node_destroy(node);
+        return status;
+    }
     *out = node;
     return TDM_OK;
 }
@@ -135,6 +140,7 @@ static tdm_status hear_hello(tdmi_node *node, int fd, int pid, int expected, int
         return status;
     }
     peer->fd = fd;
+    peer->pid = pid;
     if (!peer->same_process && pid > 0)
         peer->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* sees a death even where a forked child keeps the socket open */
     return TDM_OK;

@@ -14,11 +14,12 @@ typedef struct tdmi_node tdmi_node;
 
 typedef struct tdmi_place {
     uint32_t owner;  /* world rank; TDMI_NOWHERE: memory that peers do not reach; TDMI_NOTHING: no memory at all */
-    uint32_t region; /* 0: its arena, else a region it registered */
+    uint32_t region; /* 0: its arena, else a region it registered, or TDMI_PRIVATE: offset is an address in its process */
     uint64_t offset;
 } tdmi_place;
 #define TDMI_NOWHERE UINT32_MAX
 #define TDMI_NOTHING (UINT32_MAX - 1)
+#define TDMI_PRIVATE UINT32_MAX
 
 /* What a rank tells the others so that they can join. */
 typedef struct tdmi_node_card {
@@ -47,6 +48,15 @@ tdm_status tdmi_node_resolve(tdmi_node *node, tdmi_place place, void **out);
 /* Tells the peers of a region; see tdm_memory_register. */
 tdm_status tdmi_node_register(tdmi_node *node, int fd, size_t offset, size_t nbytes, void *address);
 void tdmi_node_unregister(tdmi_node *node, void *address);
+
+/* ---- memory that a rank has for itself ---- */
+#define TDMI_READING_TEXT_MAX 256
+/* Tries to read the memory of every peer; when all ranks have met after that, tdmi_node_reads says whether all can read all:
+ * the same on all ranks. why: a text either way. */
+void tdmi_node_probe_reading(tdmi_node *node);
+bool tdmi_node_reads(const tdmi_node *node, char why[TDMI_READING_TEXT_MAX]);
+/* Where reading works: nbytes at address `from` of a peer. */
+tdm_status tdmi_node_read(const tdmi_node *node, int rank, void *to, const void *from, size_t nbytes);
 
 /* ---- bells ----
  * A rank that sleeps says how; whoever wrote something it may wait for rings. Sleeping:

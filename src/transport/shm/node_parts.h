@@ -1,4 +1,4 @@
-/* node_parts.h - the inside of a node, shared by node.c, bell.c and region.c. */
+/* node_parts.h - the inside of a node, shared by node.c, bell.c, reader.c and region.c. */
 #ifndef TDMI_TRANSPORT_SHM_NODE_PARTS_H
 #define TDMI_TRANSPORT_SHM_NODE_PARTS_H
 
@@ -16,6 +16,10 @@ typedef struct tdmi_control {
     /* written before anybody joins */
     bool fences;                             /* the owner's process is registered with membarrier(), and its sleepers use it */
     tdmi_cpus cpus;                          /* it may run on */
+    uint64_t probe_address, probe_word;      /* what peers try to read from its own memory */
+    /* written when it has tried */
+    _Atomic uint32_t reads;                  /* what came of the owner's tries; release, after the next two */
+    int unread_rank, unread_error;           /* the peer it cannot read, or -1: TANDEM_CMA=off; and errno */
 } tdmi_control;
 
 typedef struct tdmi_region {
@@ -29,6 +33,7 @@ typedef struct tdmi_node_peer {
     tdmi_arena *arena; /* NULL: not on this node */
     tdmi_control *control;
     int fd, pidfd;
+    int pid;                 /* of the process behind fd, 0 if it cannot be seen from here */
     bool same_process;
     atomic_bool closed;      /* its door closed: it left or died */
     tdmi_region *regions;    /* guarded by the node's lock */
@@ -42,9 +47,12 @@ struct tdmi_node {
     pthread_mutex_t lock;
     tdmi_node_peer *peers;    /* [world_size]; peers[rank] is this rank itself */
     uint32_t regions_made; /* guarded by lock */
+    uint64_t probe_word;   /* peers try to read it here */
 };
 
 void tdmi_node_register_for_fences(tdmi_node *node);
+/* reader.c: what others try to read. */
+tdm_status tdmi_reader_open(tdmi_node *node);
 
 /* What a peer said about its regions. Node's lock is held. passed: a descriptor to take, or -1. */
 void tdmi_region_hear(tdmi_node *node, int rank, const uint8_t message[TDMI_DOOR_MESSAGE], int passed);

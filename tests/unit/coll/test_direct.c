@@ -12,14 +12,33 @@ static void every_operation_is_right_for_any_ranks(void **state)
 {
     (void)state;
     for (int coll = 0; coll < TDMI_COLL_COUNT; coll++)
-        check_sizes(&tdmi_direct, (tdmi_coll)coll, 33, false);
+        for (int reads = 0; reads < 2; reads++) {
+            const tdmi_algorithm *algorithm = reads ? &tdmi_direct_read : &tdmi_direct;
+            if (algorithm->supports((tdmi_coll)coll, false))
+                check_sizes(algorithm, (tdmi_coll)coll, 33, false);
+        }
 }
 
 static void every_type_is_right(void **state)
 {
     (void)state;
     for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
-        check_types(&tdmi_direct, (tdmi_coll)coll, false);
+        for (int reads = 0; reads < 2; reads++)
+            check_types(reads && tdmi_direct_read.supports((tdmi_coll)coll, false) ? &tdmi_direct_read : &tdmi_direct, (tdmi_coll)coll,
+                        false);
+}
+
+static void reading_writes_in_own_buffers_only(void **state)
+{
+    (void)state;
+    const tdmi_call call = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1000};
+    tdmi_steps list = {0};
+    tdmi_direct_read.steps(&list, &call, &(tdmi_topology){.rank = 1, .n = 4});
+    for (size_t i = 0; i < list.count; i++)
+        assert_true(list.step[i].kind != TDMI_STEP_COPY_TO || list.step[i].to == 1);
+    tdmi_steps_free(&list);
+    assert_false(tdmi_direct_read.supports(TDMI_COLL_REDUCE, false));
+    assert_false(tdmi_direct_read.supports(TDMI_COLL_ALLTOALL, false));
 }
 
 static size_t meetings(tdmi_coll coll)
@@ -49,6 +68,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_is_right_for_any_ranks),
         cmocka_unit_test(every_type_is_right),
+        cmocka_unit_test(reading_writes_in_own_buffers_only),
         cmocka_unit_test(two_meetings_a_call_and_one_a_barrier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define EVERYTHING (TDMI_NEEDS_LINKS | TDMI_NEEDS_SHARED | TDMI_NEEDS_STAGE | TDMI_NEEDS_SLOT)
+#define EVERYTHING (TDMI_NEEDS_LINKS | TDMI_NEEDS_SHARED | TDMI_NEEDS_STAGE | TDMI_NEEDS_SLOT | TDMI_NEEDS_READ)
 
 static const tdmi_call allreduce = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1024};
 static const tdmi_call all_gather = {.coll = TDMI_COLL_ALL_GATHER, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1024};
@@ -72,6 +72,23 @@ static void several_nodes_take_the_hierarchy_where_one_has_several_ranks(void **
     assert_int_equal(tdmi_select(&allreduce, &(tdmi_topology){.n = 4, .node = single}, reach, &algorithm, NULL), TDM_OK);
     assert_string_equal(algorithm->name, "recursive_doubling");
     refused("hierarchical", &allreduce, 4, reach, TDM_ERR_UNSUPPORTED, "needs several nodes, one of them with more than one rank");
+}
+
+static void memory_from_malloc_is_read_where_that_is_faster(void **state)
+{
+    (void)state;
+    const unsigned reach = TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE | TDMI_NEEDS_READ;
+    tdmi_call call = {.coll = TDMI_COLL_ALL_GATHER, .dtype = TDM_U8, .root = -1, .count = 16 << 10};
+    assert_string_equal(chosen(&call, 2, reach), "direct_read"); /* 32 KiB */
+    assert_string_equal(chosen(&call, 2, reach & ~TDMI_NEEDS_READ), "direct_staged");
+    assert_string_equal(chosen(&call, 2, EVERYTHING), "direct");
+    call.count--;
+    assert_string_equal(chosen(&call, 2, reach), "direct_staged");
+    call = (tdmi_call){.coll = TDMI_COLL_BROADCAST, .dtype = TDM_U8, .root = 0, .count = 256 << 10};
+    assert_string_equal(chosen(&call, 2, reach), "direct_read");
+    call.count = 4 << 20;
+    assert_string_equal(chosen(&call, 2, reach), "direct_staged");
+    assert_string_equal(chosen(&allreduce, 4, reach), "direct_staged");
 }
 
 /* No default may reorder: what is chosen without being asked gives the canonical bits. */
@@ -193,10 +210,11 @@ static void what_cannot_be_is_refused_with_what_exists(void **state)
     refused("bush", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "\"bush\" is no algorithm; there are direct, ");
     refused("all_reduce=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "there are allreduce, reduce_scatter");
     refused("barrier=ring", &allreduce, 4, EVERYTHING, TDM_ERR_UNSUPPORTED,
-            "ring has no barrier; barrier has direct, direct_staged, eager, dissemination");
+            "ring has no barrier; barrier has direct, direct_read, direct_staged, eager, dissemination");
     refused("direct", &allreduce, 4, TDMI_NEEDS_LINKS, TDM_ERR_UNSUPPORTED,
             "allreduce over 4 ranks: algorithm direct needs every rank's buffers in shared memory");
     refused("direct_staged", &allreduce, 4, TDMI_NEEDS_LINKS, TDM_ERR_UNSUPPORTED, "all ranks on one node");
+    refused("direct_read", &allreduce, 4, TDMI_NEEDS_LINKS | TDMI_NEEDS_STAGE, TDM_ERR_UNSUPPORTED, "process_vm_readv");
     refused("allreduce:64K=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "write OP:MIN-MAX=NAME");
     refused("allreduce:8K-4K=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "is empty");
     refused("allreduce:x-=ring", &allreduce, 4, EVERYTHING, TDM_ERR_INVALID, "\"x\" is not a size");
@@ -210,6 +228,7 @@ static void what_cannot_be_is_refused_with_what_exists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(memory_from_malloc_is_read_where_that_is_faster, clean),
         cmocka_unit_test_setup(the_default_follows_what_the_ranks_have_in_common, clean),
         cmocka_unit_test_setup(several_nodes_take_the_hierarchy_where_one_has_several_ranks, clean),
         cmocka_unit_test_setup(no_default_reorders_a_sum, clean),
