@@ -73,6 +73,9 @@ tdm_status tdmi_arena_map(int fd, size_t nbytes, tdmi_arena **out)
 tdm_status tdmi_arena_create(size_t nbytes, size_t stagger, tdmi_arena **out)
 {
     nbytes = (nbytes + PAGE - 1) & ~(PAGE - 1);
+    if (nbytes > tdmi_file_limit())
+        return tdmi_fail(TDM_ERR_NO_MEMORY, "shared memory of %zu bytes is needed, the limit of file sizes is %zu; raise it "
+                         "(`ulimit -f`) or set TANDEM_ARENA_BYTES to less", nbytes, tdmi_file_limit());
     int fd = memfd_create("tandem-arena", MFD_CLOEXEC);
     if (fd < 0)
         return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot create shared memory (memfd_create)");
@@ -162,14 +165,16 @@ uint64_t tdmi_arena_number(const tdmi_arena *arena)
 tdm_status tdmi_arena_back(tdmi_arena *arena, size_t offset, size_t nbytes)
 {
     size_t first = offset & ~(PAGE - 1), last = (offset + nbytes + PAGE - 1) & ~(PAGE - 1);
-    size_t available = tdmi_memory_available();
+    const char *where;
+    size_t available = tdmi_memory_available(&where);
     /* The kernel would rather kill a process than refuse: so look first. */
     if (last - first > available)
-        return tdmi_fail(TDM_ERR_NO_MEMORY, "shared memory: %zu bytes needed, %zu bytes free on this machine", nbytes, available);
+        return tdmi_fail(TDM_ERR_NO_MEMORY, "shared memory: %zu bytes needed, %zu bytes free %s; give it more memory, or use fewer "
+                         "ranks or smaller buffers", nbytes, available, where);
     if (fallocate(arena->fd, 0, (off_t)first, (off_t)(last - first)) != 0) {
         int error = errno;
         return tdmi_fail_errno(TDM_ERR_NO_MEMORY, error == ENOSPC ? ENOMEM : error, "shared memory: %zu bytes needed, %zu bytes "
-                               "free on this machine", nbytes, available);
+                               "free %s; give it more memory, or use fewer ranks or smaller buffers", nbytes, available, where);
     }
 #ifdef MADV_POPULATE_WRITE
     (void)madvise(arena->base + first, last - first, MADV_POPULATE_WRITE); /* page tables too; else the first touch does it */

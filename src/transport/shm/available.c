@@ -1,9 +1,11 @@
-/* available.c - MemAvailable of /proc/meminfo, and memory.max minus memory.current of the cgroups above this process. */
+/* available.c - MemAvailable of /proc/meminfo, memory.max minus memory.current of the cgroups above this process, and the limit
+ * of file sizes. */
 #include "transport/shm/available.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static size_t read_number(const char *path)
 {
@@ -58,8 +60,17 @@ static size_t cgroup_available(void)
     return least;
 }
 
-size_t tdmi_memory_available(void)
+size_t tdmi_memory_available(const char **where)
 {
     size_t machine = machine_available(), cgroup = cgroup_available();
+    *where = machine < cgroup ? "on this machine" : "under the limit of this cgroup (memory.max)";
     return machine < cgroup ? machine : cgroup;
+}
+
+size_t tdmi_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return SIZE_MAX;
+    return (size_t)limit.rlim_cur;
 }

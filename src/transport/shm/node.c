@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "transport/bytes.h"
+#include "transport/shm/available.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,6 +29,8 @@ static tdm_status arena_size(size_t asked, size_t *out)
     const char *text = tdmi_config_text(TDMI_CONFIG_ARENA_BYTES);
     if (text[0] == '\0') {
         *out = tdmi_memory_total();
+        if (*out > tdmi_file_limit())
+            *out = tdmi_file_limit() & ~(size_t)4095;
         return TDM_OK;
     }
     tdm_status status = tdm_parse_size(text, "TANDEM_ARENA_BYTES", out);
