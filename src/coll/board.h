@@ -9,6 +9,7 @@
 #include "transport/shm/node.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 #define TDMI_SLOTS 64
 #define TDMI_ELSEWHERE_BYTES 192
@@ -22,15 +23,19 @@ typedef struct tdmi_row {
 typedef struct tdmi_slot {
     _Alignas(128) _Atomic uint64_t word; /* release; pairs with acquire in tdmi_meet. All below is written before it */
     uint8_t signature[TDMI_SIGNATURE_BYTES];
-    uint64_t done;               /* calls this rank had finished when it arrived */
     union {
         struct {
-            tdmi_place in, out, stage;
+            tdmi_place in, out;
+            /* Behind the line of `word`: written and read by calls that need it, for every line that peers fetch takes time. */
+            tdmi_place stage;
+            uint64_t done;       /* with STAGE: calls this rank had finished */
             tdmi_place rows;     /* [n] of tdmi_row: its parts of IN for each rank, in calls that are pairwise */
         };
-        unsigned char data[TDMI_EAGER_BYTES]; /* SLOT, in calls that use it; the first bytes are in the line of `word` */
+        unsigned char data[TDMI_EAGER_BYTES]; /* SLOT, in calls that use it; TDMI_SLOT_LINE_BYTES are in the line of `word` */
     };
 } tdmi_slot;
+#define TDMI_SLOT_LINE_BYTES 32
+_Static_assert(offsetof(tdmi_slot, data) + TDMI_SLOT_LINE_BYTES == 64 && offsetof(tdmi_slot, stage) == 64, "one line");
 
 typedef struct tdmi_board {
     _Alignas(128) _Atomic uint64_t started; /* number of this rank's last call */

@@ -1,6 +1,8 @@
 /* meet.c - publishing on the own board, waiting for the others' boards, and learning from them at the first meeting. */
 #include "coll/meet.h"
 
+#include "core/cpu.h"
+
 static void ring_all(const tdmi_team *team)
 {
     for (int r = 0; r < team->n; r++)
@@ -67,6 +69,7 @@ static tdm_status compare_parts(const tdmi_run *run)
 static tdm_status learn_places(tdmi_run *run)
 {
     const tdmi_team *team = run->team;
+    const bool pairwise = tdmi_call_is_pairwise(&run->plan->call);
     tdm_status status = TDM_OK;
     for (int r = 0; r < team->n && status == TDM_OK; r++) {
         if (!tdmi_team_shares(team, r))
@@ -75,10 +78,10 @@ static tdm_status learn_places(tdmi_run *run)
         status = resolve_buffer(run, r, slot->in, &run->peer_in[r], &run->is_far[r]);
         if (status == TDM_OK)
             status = resolve_buffer(run, r, slot->out, &run->peer_out[r], &run->is_far[team->n + r]);
-        if (status == TDM_OK)
+        if (status == TDM_OK && pairwise)
             status = resolve_place(run, r, slot->rows, &run->peer_rows[r]);
     }
-    if (status == TDM_OK && tdmi_call_is_pairwise(&run->plan->call))
+    if (status == TDM_OK && pairwise)
         status = compare_parts(run);
     run->peer_in[team->rank] = (char *)(uintptr_t)run->request.in;
     run->peer_out[team->rank] = run->request.out;
@@ -89,24 +92,26 @@ static tdm_status learn_places(tdmi_run *run)
 /* First meeting: everyone's call and buffers are known now. */
 static tdm_status learn(tdmi_run *run)
 {
-    tdmi_team *team = run->team;
     tdm_status status = compare_met(run);
-    uint64_t done = UINT64_MAX;
-    for (int r = 0; r < team->n; r++)
-        if (tdmi_team_shares(team, r) && tdmi_slot_of(run, r)->done < done)
-            done = tdmi_slot_of(run, r)->done;
-    if (done > team->peers_done)
-        team->peers_done = done;
     if (status == TDM_OK && !run->plan->way.uses_slot)
         status = learn_places(run);
     run->resolved = status == TDM_OK;
     return status;
 }
 
+/* Of calls that use STAGE: where the others' is, and up to which call all are done with it. */
 static tdm_status learn_stages(tdmi_run *run)
 {
     tdmi_team *team = run->team;
     tdm_status status = TDM_OK;
+    uint64_t done = UINT64_MAX;
+    for (int r = 0; r < team->n; r++)
+        if (tdmi_team_shares(team, r) && tdmi_slot_of(run, r)->done < done)
+            done = tdmi_slot_of(run, r)->done;
+    if (done > team->peers_done)
+        team->peers_done = done;
+    if (run->stage->known)
+        return TDM_OK;
     for (int r = 0; r < team->n && status == TDM_OK; r++)
         if (r != team->rank && tdmi_team_shares(team, r))
             status = resolve_place(run, r, tdmi_slot_of(run, r)->stage, &run->stage->block[r]);
@@ -114,7 +119,7 @@ static tdm_status learn_stages(tdmi_run *run)
     return status;
 }
 
-tdm_status tdmi_meet(tdmi_run *run, bool *met)
+tdm_status tdmi_meet(tdmi_run *run, int polls, bool *met)
 {
     tdmi_team *team = run->team;
     *met = true;
@@ -125,10 +130,15 @@ tdm_status tdmi_meet(tdmi_run *run, bool *met)
     }
     const uint64_t word = tdmi_slot_word(run->number, run->phase);
     for (; run->met < team->n; run->met++) {
-        if (run->met != team->rank && team->board[run->met] != NULL &&
-            atomic_load_explicit(&tdmi_slot_of(run, run->met)->word, memory_order_acquire) < word) { /* pairs with tdmi_publish() */
-            *met = false;
-            return TDM_OK;
+        if (!tdmi_team_shares(team, run->met))
+            continue;
+        const tdmi_slot *slot = tdmi_slot_of(run, run->met);
+        while (run->met != team->rank && atomic_load_explicit(&slot->word, memory_order_acquire) < word) { /* pairs with tdmi_publish() */
+            if (polls-- <= 0) {
+                *met = false;
+                return TDM_OK;
+            }
+            tdmi_cpu_pause();
         }
     }
     if (!run->resolved) {
@@ -136,5 +146,5 @@ tdm_status tdmi_meet(tdmi_run *run, bool *met)
         if (status != TDM_OK)
             return status;
     }
-    return run->stage != NULL && !run->stage->known ? learn_stages(run) : TDM_OK;
+    return run->stage != NULL ? learn_stages(run) : TDM_OK;
 }

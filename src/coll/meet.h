@@ -21,8 +21,8 @@ static inline char *tdmi_slot_data(const tdmi_run *run, int rank)
 
 /* Says that all this rank has written so far may be read. */
 void tdmi_publish(tdmi_run *run);
-/* *met: all ranks of the node have published as often as this one. At the first meeting the calls are compared and the peers' buffers
- * become known. */
-tdm_status tdmi_meet(tdmi_run *run, bool *met);
+/* *met: all ranks of the node have published as often as this one, at once or after up to `polls` more looks. At the first meeting the calls
+ * are compared and the peers' buffers become known. */
+tdm_status tdmi_meet(tdmi_run *run, int polls, bool *met);
 
 #endif

@@ -49,13 +49,16 @@ static void write_places(const tdmi_run *run, tdmi_slot *slot)
     const tdmi_team *team = run->team;
     const tdmi_call *call = &run->plan->call;
     const size_t size = tdm_dtype_size(call->dtype);
-    slot->in = slot->out = slot->stage = slot->rows = (tdmi_place){.owner = TDMI_NOTHING};
+    tdmi_place in = {.owner = TDMI_NOTHING}, out = in;
     if (tdmi_call_is_pairwise(call))
         write_rows(run, slot);
     if (tdmi_run_in_count(run) > 0)
-        slot->in = place_of(team, run->request.in, tdmi_run_in_count(run) * size);
+        in = place_of(team, run->request.in, tdmi_run_in_count(run) * size);
     if (tdmi_run_out_count(run) > 0)
-        slot->out = place_of(team, run->request.out, tdmi_run_out_count(run) * size);
+        out = place_of(team, run->request.out, tdmi_run_out_count(run) * size);
+    memcpy(slot->signature, run->plan->signature, sizeof slot->signature);
+    slot->in = in;
+    slot->out = out;
 }
 
 /* What a rank says about its own part in two arrays. */
@@ -69,6 +72,21 @@ static tdm_status check_own_part(const tdmi_run *run)
                               tdmi_call_expects(call, rank, rank));
 }
 
+/* The first steps of a list that uses SLOT: own data into it, and off. */
+static void send_slot(tdmi_run *run, tdmi_slot *slot)
+{
+    const tdmi_way *way = &run->plan->way;
+    const tdmi_step *step = way->steps.step;
+    memcpy(slot->signature, run->plan->signature, sizeof slot->signature);
+    if (step->kind == TDMI_STEP_COPY)
+        (void)tdmi_work_step(run, step++);
+    tdmi_publish(run);
+    run->way = way;
+    run->step = (size_t)(step - way->steps.step) + 1;
+    run->at = 0;
+    run->state = TDMI_RUN_STEPPING;
+}
+
 /* Writes the slot; false while a rank still needs the old call in it. */
 static bool arrive(tdmi_run *run)
 {
@@ -79,12 +97,13 @@ static bool arrive(tdmi_run *run)
             return false;
         tdmi_board *board = team->board[team->rank];
         tdmi_slot *slot = tdmi_own_slot(run);
-        memcpy(slot->signature, plan->signature, sizeof slot->signature);
-        slot->done = atomic_load_explicit(&board->done, memory_order_relaxed);
-        if (!plan->way.uses_slot)
-            write_places(run, slot);
         atomic_store_explicit(&board->started, run->number, memory_order_relaxed);
-        if (!plan->agrees && !plan->way.uses_slot) /* else it publishes soon */
+        if (plan->way.uses_slot) {
+            send_slot(run, slot);
+            return true;
+        }
+        write_places(run, slot);
+        if (!plan->agrees) /* else it publishes now */
             atomic_store_explicit(&slot->word, tdmi_slot_word(run->number, 0), memory_order_release);
     }
     if (plan->agrees) {
@@ -138,8 +157,10 @@ static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
         run->stage = stage;
         run->rotation = stage->rotation;
         stage->rotation = (stage->rotation + run->way->rotations) % (unsigned)team->n;
+        tdmi_slot *slot = tdmi_own_slot(run);
+        slot->done = atomic_load_explicit(&team->board[team->rank]->done, memory_order_relaxed);
         if (!stage->known)
-            tdmi_own_slot(run)->stage = tdmi_node_locate(team->node, stage->own, TDMI_STAGE_BYTES);
+            slot->stage = tdmi_node_locate(team->node, stage->own, TDMI_STAGE_BYTES);
     }
     if (run->way->uses_links)
         tdmi_exchange_begin(run);
@@ -156,7 +177,7 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
     if (step->kind == TDMI_STEP_PUBLISH) {
         tdmi_publish(run);
     } else if (step->kind == TDMI_STEP_MEET) {
-        status = tdmi_meet(run, &done);
+        status = tdmi_meet(run, turns->polls, &done);
         *waits = !done;
     } else if (step->kind == TDMI_STEP_ROTATE) {
         run->rotation = (run->rotation + 1) % (unsigned)run->team->n;
@@ -217,7 +238,7 @@ tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *
             waits = status == TDM_OK && !arrive(run);
             break;
         case TDMI_RUN_AGREEING:
-            status = tdmi_meet(run, &met);
+            status = tdmi_meet(run, turns->polls, &met);
             waits = !met;
             if (status == TDM_OK && met)
                 status = agree(run);

@@ -68,6 +68,7 @@ void tdmi_run_again(tdmi_run *run, uint64_t number);
  * order of calls (else an early call could wait for a block that a later one holds until the early one is over). */
 typedef struct tdmi_turns {
     bool links, stage;
+    int polls;      /* looks for a peer that this call may wait for, if its caller does nothing else */
     bool epilogues; /* may be called: not by the progress thread, whose time is not the caller's to use */
 } tdmi_turns;
 

@@ -11,7 +11,8 @@
 
 #include <stdio.h>
 
-#define SPIN_POLLS 1000 /* some 50 us */
+#define SPIN_ROUNDS 20 /* times */
+#define SPIN_POLLS 50  /* some 50 us */
 #define CHECK_NS (5 * TDMI_NS_PER_MS) /* between two looks for failures by a rank that only tests */
 
 static tdm_status take_idle(tdm_group *group, tdm_work **out)
@@ -143,8 +144,8 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
 static bool spin(tdm_group *group, tdm_work *work, int64_t now_ns)
 {
     bool over = false, recorded = false;
-    for (int polls = 0; polls < SPIN_POLLS && !over; polls++) {
-        tdmi_turns turns = {.links = true, .stage = true, .epilogues = true};
+    for (int rounds = 0; rounds < SPIN_ROUNDS && !over; rounds++) {
+        tdmi_turns turns = {.links = true, .stage = true, .polls = rounds > 0 ? SPIN_POLLS : 0, .epilogues = true};
         bool moved = false;
         const tdm_status status = tdmi_run_advance(&work->run, &turns, &over, &moved);
         if (!recorded)
@@ -156,9 +157,7 @@ static bool spin(tdm_group *group, tdm_work *work, int64_t now_ns)
             break;
         note_progress(group, work);
         if (moved)
-            polls = 0;
-        else
-            tdmi_cpu_pause();
+            rounds = 0;
         if (atomic_load_explicit(&group->world->busy, memory_order_relaxed) > 0 ||
             atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK)
             break;
