@@ -69,6 +69,7 @@ static void free_plan(tdmi_plan *plan)
 
 static void drop_unused(tdmi_plans *plans)
 {
+    plans->last = NULL;
     for (size_t b = 0; b < TDMI_PLAN_BUCKETS; b++)
         for (tdmi_plan **at = &plans->bucket[b]; *at != NULL;) {
             tdmi_plan *plan = *at;
@@ -200,10 +201,14 @@ tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, 
                           bool can_share, tdmi_plan **out)
 {
     const int n = topology->n;
+    if (plans->last != NULL && same(plans->last, call, fused, n)) {
+        *out = plans->last;
+        return TDM_OK;
+    }
     const size_t b = bucket_of(call, fused, n);
     for (tdmi_plan *plan = plans->bucket[b]; plan != NULL; plan = plan->next)
         if (same(plan, call, fused, n)) {
-            *out = plan;
+            *out = plans->last = plan;
             return TDM_OK;
         }
     if (plans->count >= PLANS_MAX)
@@ -224,6 +229,7 @@ tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, 
     plan->next = plans->bucket[b];
     plans->bucket[b] = plan;
     plans->count++;
-    *out = plan;
+    plan->number = ++plans->made;
+    *out = plans->last = plan;
     return TDM_OK;
 }

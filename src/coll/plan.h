@@ -22,6 +22,7 @@ typedef struct tdmi_plan {
     size_t *counts;
     bool fused;
     uint8_t signature[TDMI_SIGNATURE_BYTES]; /* as all ranks on this node read it */
+    uint64_t number;   /* of all that the group ever made, from 1 */
     int users;         /* calls under way */
     /* The way to go, or where `agrees`: the way if every rank's buffers turn out to be reachable. It then begins with PUBLISH
      * and MEET, by which the ranks find out, and `otherwise` is the way if not. */
@@ -34,6 +35,8 @@ typedef struct tdmi_plan {
 typedef struct tdmi_plans {
     tdmi_plan *bucket[TDMI_PLAN_BUCKETS];
     size_t count;
+    tdmi_plan *last; /* asked for; NULL: dropped since */
+    uint64_t made;
 } tdmi_plans;
 
 /* The plan of this call. reach: what all ranks have in common whatever the buffers; can_share: they may also

@@ -106,6 +106,34 @@ WIDEST_FOLDS(i64, 8)
 WIDEST_FOLDS(u64, 8)
 WIDEST_FOLD(i128, sum, 2, 16)
 
+/* ---- sums of two, given to two ---- */
+
+#define SUM_BOTH(name, V, nbytes)                                                                                      \
+    static void sum_both_##name(const void *a, const void *b, void *out0, void *out1, size_t count)                    \
+    {                                                                                                                  \
+        const unsigned char *p0 = a, *p1 = b;                                                                          \
+        unsigned char *to0 = out0, *to1 = out1;                                                                        \
+        const size_t whole = count * (nbytes) / VB * VB;                                                               \
+        for (size_t at = 0; at < whole; at += VB) {                                                                    \
+            V v = sum_##name(load_##name(p0 + at), load_##name(p1 + at));                                              \
+            memcpy(to0 + at, &v, VB);                                                                                  \
+            memcpy(to1 + at, &v, VB);                                                                                  \
+        }                                                                                                              \
+        unsigned char rest[VB];                                                                                        \
+        const size_t left = count * (nbytes) - whole;                                                                  \
+        name##_sum_2((const void *[]){p0 + whole, p1 + whole}, rest, left / (nbytes));                                 \
+        memcpy(to0 + whole, rest, left);                                                                               \
+        memcpy(to1 + whole, rest, left);                                                                               \
+    }
+SUM_BOTH(f32, vf32, 4)
+SUM_BOTH(f64, vf64, 8)
+SUM_BOTH(i32, vi32, 4)
+SUM_BOTH(i64, vi64, 8)
+SUM_BOTH(i8, vi8, 1)
+SUM_BOTH(u8, vu8, 1)
+SUM_BOTH(u32, vu32, 4)
+SUM_BOTH(u64, vu64, 8)
+
 /* ---- multiplying by one number ---- */
 
 #define MULTIPLY(name, V, nbytes, load)                                                                                \
@@ -254,5 +282,7 @@ const tdmi_reduce_kernels KERNELS = {
     .multiply = {[TDM_F32] = multiply_f32, [TDM_F64] = multiply_f64, [TDM_I32] = multiply_u32, [TDM_I64] = multiply_u64,
                  [TDM_I8] = multiply_u8, [TDM_U8] = multiply_u8, [TDM_U32] = multiply_u32, [TDM_U64] = multiply_u64,
                  [TDM_C64] = multiply_c64},
+    .sum_both = {[TDM_F32] = sum_both_f32, [TDM_F64] = sum_both_f64, [TDM_I32] = sum_both_i32, [TDM_I64] = sum_both_i64,
+                 [TDM_I8] = sum_both_i8, [TDM_U8] = sum_both_u8, [TDM_U32] = sum_both_u32, [TDM_U64] = sum_both_u64},
     .stream = stream,
 };

@@ -15,6 +15,8 @@ typedef struct tdmi_reduce_kernels {
     void (*finish[TDM_DTYPE_COUNT][TDM_OP_COUNT])(const void *acc, void *out, size_t count, int n);
     /* to [count] of an accumulate type <- from * one scalar of that type. to may be from. */
     void (*multiply[TDM_DTYPE_COUNT])(const void *from, void *to, size_t count, const void *scalar);
+    /* out0, out1 [count] <- a + b, in one pass; the outs may be a and b. NULL: not for this dtype. */
+    void (*sum_both[TDM_DTYPE_COUNT])(const void *a, const void *b, void *out0, void *out1, size_t count);
     /* memcpy whose stores go past the cache; the caller fences. */
     void (*stream)(void *out, const void *in, size_t nbytes);
 } tdmi_reduce_kernels;

@@ -10,6 +10,7 @@
 #include "coll/run_start.h"
 #include "coll/slice.h"
 #include "coll/work_steps.h"
+#include "core/dtype.h"
 
 #include <string.h>
 
@@ -48,7 +49,7 @@ static void write_places(const tdmi_run *run, tdmi_slot *slot)
 {
     const tdmi_team *team = run->team;
     const tdmi_call *call = &run->plan->call;
-    const size_t size = tdm_dtype_size(call->dtype);
+    const size_t size = tdmi_dtype_bytes(call->dtype);
     tdmi_place in = {.owner = TDMI_NOTHING}, out = in;
     if (tdmi_call_is_pairwise(call))
         write_rows(run, slot);
@@ -78,8 +79,9 @@ static void send_slot(tdmi_run *run, tdmi_slot *slot)
     const tdmi_way *way = &run->plan->way;
     const tdmi_step *step = way->steps.step;
     memcpy(slot->signature, run->plan->signature, sizeof slot->signature);
+    bool done;
     if (step->kind == TDMI_STEP_COPY)
-        (void)tdmi_work_step(run, step++);
+        (void)tdmi_work_step(run, step++, &done); /* a copy cannot fail */
     tdmi_publish(run);
     run->way = way;
     run->step = (size_t)(step - way->steps.step) + 1;

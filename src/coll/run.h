@@ -33,6 +33,7 @@ typedef struct tdmi_run {
     const void *in;        /* the caller's */
     uint64_t number;       /* of the call in the group, from 1 */
     tdmi_plan *plan;
+    uint64_t ready;        /* number of the last plan that all memory was made for */
     const tdmi_way *way;   /* NULL until the ranks have agreed */
     tdmi_run_state state;
     size_t step;           /* of way->steps */

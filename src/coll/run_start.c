@@ -4,6 +4,7 @@
 
 #include "coll/reduce.h"
 #include "coll/slice.h"
+#include "core/dtype.h"
 #include "core/memory.h"
 
 #include <string.h>
@@ -56,7 +57,7 @@ static tdm_status grow(char **block, size_t *have, size_t need, const char *labe
 static tdm_status make_scratch(tdmi_run *run, const tdmi_way *way)
 {
     const tdmi_call *call = &run->request.call;
-    const size_t acc = way->steps.acc_count * tdm_dtype_size(tdmi_call_acc_dtype(call));
+    const size_t acc = way->steps.acc_count * tdmi_dtype_bytes(tdmi_call_acc_dtype(call));
     if (way->uses_links && run->team->segment == NULL) {
         run->team->segment = tdmi_aligned_alloc(4096, TDMI_SEGMENT_BYTES, "coll segment");
         if (run->team->segment == NULL)
@@ -144,13 +145,13 @@ static size_t padded_bytes(const tdmi_run *run)
 {
     const tdmi_call *call = &run->request.call;
     const int n = run->team->n;
-    return tdmi_slice_each(call->count, call->dtype, n) * ((size_t)n + 1) * tdm_dtype_size(call->dtype);
+    return tdmi_slice_each(call->count, call->dtype, n) * ((size_t)n + 1) * tdmi_dtype_bytes(call->dtype);
 }
 
 static void use_padded(tdmi_run *run)
 {
     const tdmi_call *call = &run->request.call;
-    const size_t size = tdm_dtype_size(call->dtype), whole = padded_bytes(run) / size / ((size_t)run->team->n + 1);
+    const size_t size = tdmi_dtype_bytes(call->dtype), whole = padded_bytes(run) / size / ((size_t)run->team->n + 1);
     if (call->count == 0)
         return;
     memcpy(run->padded, run->request.in, call->count * size);
@@ -167,7 +168,7 @@ static bool is_copied(const tdmi_run *run)
 
 static void use_copy(tdmi_run *run)
 {
-    const size_t nbytes = tdmi_run_in_count(run) * tdm_dtype_size(run->plan->call.dtype);
+    const size_t nbytes = tdmi_run_in_count(run) * tdmi_dtype_bytes(run->plan->call.dtype);
     if (nbytes > 0)
         run->request.in = memcpy(run->padded, run->request.in, nbytes);
 }
@@ -213,6 +214,29 @@ void tdmi_run_again(tdmi_run *run, uint64_t number)
     begin(run, number);
 }
 
+/* All that the plan may need. */
+static tdm_status make_memory(tdmi_run *run)
+{
+    tdmi_team *team = run->team;
+    const tdmi_plan *plan = run->plan;
+    tdm_status status = make_peer_arrays(run, team->n);
+    if (status == TDM_OK)
+        status = make_scratch(run, &plan->way);
+    if (status == TDM_OK && plan->agrees)
+        status = make_scratch(run, &plan->otherwise);
+    if (status == TDM_OK)
+        status = make_far(run, plan->agrees ? &plan->otherwise : &plan->way);
+    if (status == TDM_OK && (plan->way.uses_stage || plan->otherwise.uses_stage))
+        status = make_stages(team);
+    if (status == TDM_OK && tdmi_call_is_pairwise(&plan->call))
+        status = make_rows(team);
+    if (status == TDM_OK && plan->fused && (plan->agrees || plan->way.algorithm != NULL))
+        status = grow(&run->padded, &run->padded_nbytes, padded_bytes(run), "fused reduce-scatter");
+    if (status == TDM_OK)
+        run->ready = plan->number;
+    return status;
+}
+
 tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const tdmi_request *request)
 {
     const bool fused = request->epilogue != NULL;
@@ -229,20 +253,9 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
     run->op = request->call.op;
     run->in = request->in;
     run->plan = plan;
-    status = make_peer_arrays(run, team->n);
-    if (status == TDM_OK)
-        status = make_scratch(run, &plan->way);
-    if (status == TDM_OK && plan->agrees)
-        status = make_scratch(run, &plan->otherwise);
-    if (status == TDM_OK)
-        status = make_far(run, plan->agrees ? &plan->otherwise : &plan->way);
-    if (status == TDM_OK && (plan->way.uses_stage || plan->otherwise.uses_stage))
-        status = make_stages(team);
-    if (status == TDM_OK && tdmi_call_is_pairwise(&plan->call))
-        status = make_rows(team);
-    if (status == TDM_OK && fused && (plan->agrees || plan->way.algorithm != NULL))
-        status = grow(&run->padded, &run->padded_nbytes, padded_bytes(run), "fused reduce-scatter");
-    const size_t in_nbytes = tdmi_run_in_count(run) * tdm_dtype_size(call.dtype);
+    if (run->ready != plan->number)
+        status = make_memory(run);
+    const size_t in_nbytes = tdmi_run_in_count(run) * tdmi_dtype_bytes(call.dtype);
     if (status == TDM_OK && tdmi_op_prepares(run->op))
         status = make_prepared(run, in_nbytes);
     if (status == TDM_OK && is_copied(run))

@@ -3,6 +3,7 @@
 
 #include "coll/meet.h"
 #include "coll/reduce.h"
+#include "core/dtype.h"
 
 #include <string.h>
 
@@ -28,7 +29,7 @@ static char *address(const tdmi_run *run, int rank, tdmi_buffer buffer, size_t f
     case TDMI_BUFFER_SLOT: base = tdmi_slot_data(run, rank); break;
     case TDMI_BUFFER_STAGE: base = run->stage->block[((unsigned)rank + run->rotation) % (unsigned)run->team->n]; break;
     }
-    return base + first * tdm_dtype_size(tdmi_work_dtype(run, buffer));
+    return base + first * tdmi_dtype_bytes(tdmi_work_dtype(run, buffer));
 }
 
 static char *own_address(const tdmi_run *run, tdmi_range range, size_t at)
@@ -56,7 +57,7 @@ static void move(const tdmi_run *run, tdmi_buffer buffer, void *to, const void *
     if (streams(run, buffer))
         tdmi_reduce_tree(dtype, TDM_SUM, &from, 1, &to, 1, count, true);
     else
-        memcpy(to, from, count * tdm_dtype_size(dtype));
+        memcpy(to, from, count * tdmi_dtype_bytes(dtype));
 }
 
 static void copy(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
@@ -114,7 +115,7 @@ static tdm_status find_leaf(const tdmi_run *run, const tdmi_step *reduce, int ra
     char *tile = run->far + (size_t)rank * TDMI_FAR_BYTES;
     const void *from = *out;
     *out = tile;
-    return read_far(run, rank, tile, from, count * tdm_dtype_size(run->request.call.dtype));
+    return read_far(run, rank, tile, from, count * tdmi_dtype_bytes(run->request.call.dtype));
 }
 
 static tdm_status reduce_leaves(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
@@ -144,7 +145,7 @@ static tdm_status reduce_leaves(const tdmi_run *run, const tdmi_step *reduce, co
 
 static tdm_status reduce_to_all(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
 {
-    const size_t tile = TDMI_FAR_BYTES / tdm_dtype_size(run->request.call.dtype);
+    const size_t tile = TDMI_FAR_BYTES >> tdmi_dtype_shift(run->request.call.dtype);
     bool far = false;
     for (int r = 0; r < run->team->n; r++)
         far = far || is_far(run, r, reduce->src.buffer);
@@ -160,7 +161,7 @@ static void reduce_to_epilogue(const tdmi_run *run, const tdmi_step *reduce, siz
 {
     const tdmi_team *team = run->team;
     const tdmi_call *call = &run->request.call;
-    const size_t size = tdm_dtype_size(call->dtype), tile_count = TILE_BYTES / size;
+    const size_t size = tdmi_dtype_bytes(call->dtype), tile_count = TILE_BYTES / size;
     _Alignas(64) char tile[TILE_BYTES];
     void *out = tile;
     for (size_t done = 0; done < count; done += tile_count) {
@@ -179,7 +180,7 @@ static tdm_status copy_from(const tdmi_run *run, const tdmi_step *step, size_t a
     const char *src = address(run, step->from, step->src.buffer, first_of(run, step) + at);
     char *dst = own_address(run, step->dst, at);
     if (is_far(run, step->from, step->src.buffer))
-        return read_far(run, step->from, dst, src, count * tdm_dtype_size(run->request.call.dtype));
+        return read_far(run, step->from, dst, src, count * tdmi_dtype_bytes(run->request.call.dtype));
     move(run, step->dst.buffer, dst, src, count); /* which is the own part in place if they are equal */
     return TDM_OK;
 }
@@ -188,7 +189,7 @@ tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done)
 {
     tdm_status status = TDM_OK;
     const tdmi_call *call = &run->request.call;
-    const size_t size = tdm_dtype_size(call->dtype), piece = PIECE_BYTES / size;
+    const size_t piece = PIECE_BYTES >> tdmi_dtype_shift(call->dtype);
     const size_t left = step->src.count - run->at, count = left < piece ? left : piece, at = run->at;
     switch (step->kind) {
     case TDMI_STEP_COPY: copy(run, step, at, count); break;

@@ -9,6 +9,22 @@
 /* A type of partial sums only, 128-bit integers: tdm_dtype_size knows it, no call may have it. */
 #define TDMI_I128 TDM_DTYPE_COUNT
 
+/* tdm_dtype_size of a type that is one, and its logarithm; for inner code. */
+static inline unsigned tdmi_dtype_shift(tdm_dtype dtype)
+{
+    static const uint8_t shift[TDM_DTYPE_COUNT + 1] = {
+#define ROW(NAME, name, size) (size) == 8 ? 3 : (size) == 4 ? 2 : (size) == 2 ? 1 : 0,
+        TDM_DTYPE_MAP(ROW)
+#undef ROW
+        4};
+    return shift[dtype];
+}
+
+static inline size_t tdmi_dtype_bytes(tdm_dtype dtype)
+{
+    return (size_t)1 << tdmi_dtype_shift(dtype);
+}
+
 static inline uint32_t tdmi_float_bits(float value)
 {
     uint32_t bits;

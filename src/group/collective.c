@@ -1,6 +1,8 @@
 /* collective.c - the public operations: arguments are checked here, the rest is one way for all. */
 #include "group/group.h"
 
+#include "core/dtype.h"
+
 /* Elements of n parts; false where they are more than an address space holds. */
 static bool add_up(const size_t *counts, int n, size_t element, size_t *sum_out)
 {
@@ -33,9 +35,9 @@ static tdm_status check(const tdm_group *group, const tdmi_call *call)
                         call->coll == TDMI_COLL_SCATTER;
     if (rooted && (call->root < 0 || call->root >= group->size))
         return tdmi_fail(TDM_ERR_INVALID, "%s: root is rank %d, but the group has ranks 0 to %d", name, call->root, group->size - 1);
-    const size_t element = tdm_dtype_size(call->dtype);
+    const size_t element = tdmi_dtype_bytes(call->dtype);
     size_t sum;
-    if (call->count > SIZE_MAX / 2 / element / (size_t)group->size)
+    if (__builtin_mul_overflow(call->count, element * (size_t)group->size, &sum) || sum > SIZE_MAX / 2)
         return tdmi_fail(TDM_ERR_INVALID, "%s: %zu elements are more than an address space holds", name, call->count);
     if (call->in_counts != NULL && !add_up(call->in_counts, group->size, element, &sum))
         return too_many(name, "input");

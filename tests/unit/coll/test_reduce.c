@@ -264,6 +264,32 @@ static void counts_around_vectors_and_tiles_are_complete(void **state)
 }
 
 /* Widening, adding partial sums and finishing, as algorithms over links do, gives the same bits as the tree in one go. */
+/* Two buffers in place may take one pass of their own: any distance between them, counts around vectors and the limit. */
+static void two_buffers_in_place_have_the_bits_of_the_tree(void **state)
+{
+    (void)state;
+    enum { APART = 32 << 10 };
+    static const size_t counts[] = {0, 1, 15, 17, 64, 1023, 2048, 4097}, offsets[] = {0, 64, 512, 2048, 4000};
+    unsigned char *block = aligned_alloc(4096, 3 * APART + 8192), *expected = malloc(APART + 8192);
+    for (int dtype = 0; dtype < TDM_DTYPE_COUNT; dtype++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (size_t o = 0; o < sizeof offsets / sizeof *offsets; o++) {
+                const size_t nbytes = counts[c] * tdm_dtype_size((tdm_dtype)dtype);
+                unsigned char *two[2] = {block, block + APART + offsets[o]};
+                if (nbytes > APART || tdmi_op_check((tdm_dtype)dtype, TDM_SUM, "test", "native") != TDM_OK)
+                    continue;
+                for (int i = 0; i < 2; i++)
+                    fill((tdm_dtype)dtype, two[i], counts[c]);
+                two[0][nbytes] = two[1][nbytes] = 0xa5;
+                tdmi_reduce_tree((tdm_dtype)dtype, TDM_SUM, (const void *const *)two, 2, (void *const[]){expected}, 1, counts[c], false);
+                tdmi_reduce_tree((tdm_dtype)dtype, TDM_SUM, (const void *const *)two, 2, (void *const *)two, 2, counts[c], false);
+                for (int i = 0; i < 2; i++)
+                    assert_true(memcmp(two[i], expected, nbytes) == 0 && two[i][nbytes] == 0xa5);
+            }
+    free(block);
+    free(expected);
+}
+
 static void steps_over_links_equal_the_tree(void **state)
 {
     (void)state;
@@ -414,6 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dtype_and_operation_gives_the_canonical_tree),
         cmocka_unit_test(counts_around_vectors_and_tiles_are_complete),
+        cmocka_unit_test(two_buffers_in_place_have_the_bits_of_the_tree),
         cmocka_unit_test(steps_over_links_equal_the_tree),
         cmocka_unit_test(minus_zero_is_less_than_zero_and_nan_wins),
         cmocka_unit_test(averages_and_wrapping_of_integers_are_as_documented),
