@@ -171,8 +171,10 @@ tdm_status tdmi_exchange_settle(tdmi_run *run, bool *over)
 tdm_status tdmi_exchange_compare(const tdmi_run *run)
 {
     for (int i = 0; i < run->way->link_peer_count; i++) {
-        bool agrees;
-        tdm_status status = hear(run, run->way->link_peers[i], &agrees);
+        bool agrees, flushed; /* a signature leaves with the first data: where both wait to receive it must go alone */
+        tdm_status status = while_talking(run, run->way->link_peers[i], tdmi_channel_flush(run->team->channel[run->way->link_peers[i]], &flushed));
+        if (status == TDM_OK)
+            status = hear(run, run->way->link_peers[i], &agrees);
         if (status != TDM_OK)
             return status;
     }
