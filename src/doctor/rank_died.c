@@ -1,4 +1,5 @@
-/* rank_died.c - rings whose process is gone: it was killed, crashed, or ended without destroying its groups. */
+/* rank_died.c - rings whose process is gone: it was killed, crashed, or ended without destroying its groups. One
+ * whose group had failed before has said why. */
 #include "doctor/report.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@ void tdmi_find_dead_ranks(const tdmi_lineup *lineup, tdm_doctor_report *report)
         const tdmi_witness *witness = &lineup->witnesses->of[w];
         const tdmi_recording *r = &witness->recording;
         char last[256] = "", text[1024];
-        if (!tdmi_is_dead(witness))
+        if (!tdmi_is_dead(witness) || r->failed)
             continue;
         if (r->count > 0)
             tdmi_last_call_text(&r->call[r->count - 1], last, sizeof last);
