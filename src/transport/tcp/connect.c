@@ -39,14 +39,15 @@ tdm_status tdmi_tcp_hello_read(const uint8_t in[TDMI_TCP_HELLO_BYTES], tdmi_tcp_
     return TDM_OK;
 }
 
-void tdmi_tcp_watch(int fd)
+void tdmi_tcp_watch(int fd, tdmi_tcp_purpose purpose)
 {
     const int one = 1, probes = 3, lost_ms = 4000;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
+    if (purpose == TDMI_TCP_CONTROL)
+        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof lost_ms);
 }
 
 tdm_status tdmi_tcp_connect(const char *host, int port, const tdmi_auth_key *key, const tdmi_tcp_hello *hello, int64_t deadline_ns,
@@ -69,7 +70,7 @@ tdm_status tdmi_tcp_connect(const char *host, int port, const tdmi_auth_key *key
         close(fd);
         return status;
     }
-    tdmi_tcp_watch(fd);
+    tdmi_tcp_watch(fd, hello->purpose);
     *fd_out = fd;
     return TDM_OK;
 }

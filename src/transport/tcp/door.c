@@ -181,7 +181,7 @@ tdm_status tdmi_tcp_door_next(tdmi_tcp_door *door, int64_t deadline_ns, tdmi_tcp
             if (status == TDM_OK && known) {
                 *fd_out = s->fd;
                 forget(door, s);
-                tdmi_tcp_watch(*fd_out);
+                tdmi_tcp_watch(*fd_out, hello_out->purpose);
                 return TDM_OK;
             }
             if (status == TDM_OK && tdmi_deadline_passed(s->end_ns))

@@ -10,7 +10,8 @@
 void tdmi_tcp_hello_write(const tdmi_tcp_hello *hello, uint8_t out[TDMI_TCP_HELLO_BYTES]);
 /* TDM_ERR_AUTH: no hello of this version, or a field out of range. */
 tdm_status tdmi_tcp_hello_read(const uint8_t in[TDMI_TCP_HELLO_BYTES], tdmi_tcp_hello *out);
-/* A host that vanishes without a word is noticed after three unanswered seconds. */
-void tdmi_tcp_watch(int fd);
+/* A host that vanishes without a word is noticed after three unanswered seconds: on the control connection, whose other end takes
+ * all that comes. On the others bytes may stay for as long as their rank computes, which is no loss. */
+void tdmi_tcp_watch(int fd, tdmi_tcp_purpose purpose);
 
 #endif

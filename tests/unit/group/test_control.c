@@ -4,6 +4,8 @@
 #include "group/group.h"
 #include "transport/bytes.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -67,10 +69,36 @@ static void bytes_that_are_no_frame_end_the_group_on_all_ranks(void **state)
     }
 }
 
+static int user_timeout_ms(int fd)
+{
+    unsigned ms = 1;
+    socklen_t length = sizeof ms;
+    return getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &length) == 0 ? (int)ms : -1;
+}
+
+/* TCP_USER_TIMEOUT also ends a connection whose other end leaves bytes unread for that long. */
+static const char *gives_late_ranks_time(tdm_group *group, void *arg)
+{
+    (void)arg;
+    const int peer = 1 - tdm_group_rank(group);
+    const tdmi_link *data = group->team.channel[peer]->link, *messages = group->messages.link[peer];
+    CHECK_THAT(user_timeout_ms(data->ops->fd(data, 0)) == 0);
+    CHECK_THAT(user_timeout_ms(messages->ops->fd(messages, 0)) == 0);
+    CHECK_THAT(user_timeout_ms(group->control[peer].fd) > 0);
+    return NULL;
+}
+
+static void a_rank_may_leave_data_unread_while_it_computes(void **state)
+{
+    (void)state;
+    ranks_run(&(ranks_spec){.n = 2, .transport = "tcp"}, gives_late_ranks_time, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_that_are_no_frame_end_the_group_on_all_ranks),
+        cmocka_unit_test(a_rank_may_leave_data_unread_while_it_computes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
