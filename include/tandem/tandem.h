@@ -16,5 +16,6 @@
 #include <tandem/status.h>
 #include <tandem/store.h>
 #include <tandem/train.h>
+#include <tandem/tuning.h>
 
 #endif

@@ -94,7 +94,7 @@ static void put_step(writer *w, const tdmi_step *step)
     }
 }
 
-size_t tdmi_explain(const tdmi_call *call, const char *algorithm, const tdmi_steps *steps, int rank, int n, char *text,
+size_t tdmi_explain(const tdmi_call *call, const char *algorithm, const char *why, const tdmi_steps *steps, int rank, int n, char *text,
                     size_t capacity)
 {
     writer w = {text, capacity, 0};
@@ -104,7 +104,7 @@ size_t tdmi_explain(const tdmi_call *call, const char *algorithm, const tdmi_ste
         put(&w, ", %s", tdm_op_name(call->op));
     if (call->root >= 0)
         put(&w, ", root %d", call->root);
-    put(&w, ", rank %d of %d: %s\n", rank, n, algorithm);
+    put(&w, ", rank %d of %d: %s%s%s\n", rank, n, algorithm, why[0] != '\0' ? "; " : "", why);
     for (size_t i = 0; i < steps->count; i++) {
         put(&w, "%6zu  ", i);
         put_step(&w, &steps->step[i]);

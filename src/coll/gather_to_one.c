@@ -63,4 +63,4 @@ static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 }
 
 const tdmi_algorithm tdmi_gather_to_one = {
-    .name = "gather_to_one", .needs = TDMI_NEEDS_LINKS, .supports = supports, .steps = steps, .cost = cost};
+    .name = "gather_to_one", .needs = TDMI_NEEDS_LINKS, .is_baseline = true, .supports = supports, .steps = steps, .cost = cost};

@@ -72,4 +72,4 @@ static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 }
 
 const tdmi_algorithm tdmi_parameter_server = {
-    .name = "parameter_server", .needs = TDMI_NEEDS_LINKS, .supports = supports, .steps = steps, .cost = cost};
+    .name = "parameter_server", .needs = TDMI_NEEDS_LINKS, .is_baseline = true, .supports = supports, .steps = steps, .cost = cost};

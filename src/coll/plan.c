@@ -151,7 +151,7 @@ static void fused_steps(tdmi_steps *s, const tdmi_call *call, int rank, int n)
 
 static tdm_status make_way(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, tdmi_way *out)
 {
-    tdm_status status = tdmi_select(call, topology, reach, &out->algorithm, NULL);
+    tdm_status status = tdmi_select(call, topology, reach, &out->algorithm, out->why);
     if (status != TDM_OK)
         return status;
     out->algorithm->steps(&out->steps, call, topology);

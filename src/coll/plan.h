@@ -8,6 +8,7 @@
 typedef struct tdmi_way {
     const tdmi_algorithm *algorithm; /* NULL: there is none, `tdmi_select` says why */
     tdmi_steps steps;
+    char why[TDMI_WHY_MAX]; /* this algorithm */
     bool uses_stage, uses_slot;
     unsigned rotations; /* of STAGE, in the whole list */
     bool uses_links;  /* also when it moves nothing: then the ranks only compare their calls */

@@ -99,5 +99,16 @@ static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
     return call->coll == TDMI_COLL_REDUCE_SCATTER ? t : tdmi_traffic_sum(t, tdmi_ring_gather_cost(&way));
 }
 
+/* A chain is over when the last segment has made all hops. */
+static double time(const tdmi_call *call, const tdmi_topology *topology, const tdmi_costs *costs)
+{
+    const tdmi_traffic t = cost(call, topology);
+    const double size = (double)tdm_dtype_size(call->dtype), segments = segments_of(call) > 0 ? segments_of(call) : 1;
+    if (call->coll == TDMI_COLL_BROADCAST)
+        return (segments + topology->n - 2) * (costs->alpha + (double)call->count * size * costs->beta / segments);
+    return (double)t.messages * costs->alpha + (double)t.elements_sent * size * (costs->beta + costs->gamma / 2);
+}
+
 const tdmi_algorithm tdmi_ring = {
-    .name = "ring", .needs = TDMI_NEEDS_LINKS, .reorders = true, .supports = supports, .steps = steps, .cost = cost};
+    .name = "ring", .needs = TDMI_NEEDS_LINKS, .reorders = true, .supports = supports, .steps = steps, .cost = cost,
+    .time = time};

@@ -1,6 +1,7 @@
-/* select.c - which algorithm a call takes: the one the user forces (forced.c), else the first of the table that can. */
+/* select.c - which algorithm a call takes: the one the user forces (forced.c), else what was measured here (tuning.h),
+ * else over links the cheapest by the cost model (cheapest.c), else the first of the table of defaults that can. */
 #include "coll/algorithm.h"
-#include "coll/choice.h"
+#include "coll/tuning.h"
 
 #include "core/config.h"
 
@@ -110,57 +111,106 @@ static const char *missing(unsigned needs)
     return "links between the ranks";
 }
 
-/* A node with several ranks, and another one. */
-static bool has_levels(const tdmi_topology *topology)
+int tdmi_topology_nodes(const tdmi_topology *topology)
 {
     int nodes = 1;
     for (int r = 0; topology->node != NULL && r < topology->n; r++)
         nodes = topology->node[r] >= nodes ? topology->node[r] + 1 : nodes;
-    return nodes > 1 && nodes < topology->n;
+    return nodes;
 }
 
-tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out,
-                       const char **why)
+/* Why the algorithm that is forced cannot be taken, or TDM_OK. */
+static tdm_status check_forced(const tdmi_algorithm *choice, const tdmi_call *call, int n, unsigned reach, bool any_order)
 {
-    const int n = topology->n;
-    if (!has_levels(topology))
-        reach &= ~TDMI_NEEDS_NODE;
-    const char *order = tdmi_config_text(TDMI_CONFIG_SUM_ORDER), *reason = "forced by TANDEM_ALGO";
-    const tdmi_algorithm *choice;
     char names[TDMI_NAMES_MAX];
-    if (strcmp(order, "canonical") != 0 && strcmp(order, "fast") != 0)
-        return tdmi_fail(TDM_ERR_INVALID, "TANDEM_SUM_ORDER=%s is neither canonical nor fast", order);
-    tdm_status st = tdmi_forced(call, n, &choice);
-    if (st != TDM_OK)
-        return st;
-    if (choice != NULL && n > 1 && (choice->needs & ~reach) != 0)
+    const size_t nbytes = tdmi_call_bytes(call, n);
+    if (n > 1 && (choice->needs & ~reach) != 0)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s needs %s; %s has %s", tdmi_coll_name(call->coll),
                          n, choice->name, missing(choice->needs & ~reach), tdmi_coll_name(call->coll),
                          tdmi_algorithm_names(call->coll, call->uneven, names));
-    if (choice != NULL && choice->reorders && tdmi_depends_on_order(call, n) && strcmp(order, "fast") != 0)
+    if (choice->reorders && tdmi_depends_on_order(call, n) && !any_order)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s over %d ranks: algorithm %s adds in another order than the canonical tree, "
                          "so the %s of %s has other bits; allow that with TANDEM_SUM_ORDER=fast (--sum-order fast)",
                          tdmi_coll_name(call->coll), n, choice->name, tdm_op_name(call->op), tdm_dtype_name(call->dtype));
-    const size_t nbytes = tdmi_call_bytes(call, n);
-    const bool is_forced = choice != NULL;
-    if (choice != NULL && choice->max_bytes != 0 && nbytes > choice->max_bytes)
+    if (choice->max_bytes != 0 && nbytes > choice->max_bytes)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s of %zu bytes: algorithm %s takes up to %zu; %s has %s",
                          tdmi_coll_name(call->coll), nbytes, choice->name, choice->max_bytes, tdmi_coll_name(call->coll),
                          tdmi_algorithm_names(call->coll, call->uneven, names));
+    return TDM_OK;
+}
+
+/* What was measured for groups like this one, NULL if nothing was. */
+static const tdmi_algorithm *measured(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, bool any_order)
+{
+    const tdmi_tuning *tuning = topology->tuning;
+    const size_t nbytes = tdmi_call_bytes(call, topology->n);
+    char setting[TDMI_SETTING_MAX];
+    if (tuning == NULL || tuning->best_count == 0 || topology->transport == NULL || topology->n == 1)
+        return NULL;
+    tdmi_tuning_setting(topology->n, tdmi_topology_nodes(topology), topology->transport,
+                        (reach & TDMI_NEEDS_SHARED) != 0 ? "tandem" : "any", setting);
+    for (size_t i = 0; i < tuning->best_count; i++) {
+        const tdmi_algorithm *a = tuning->best[i].choice.algorithm;
+        if (strcmp(tuning->best[i].setting, setting) == 0 && tdmi_choice_fits(&tuning->best[i].choice, call, nbytes) &&
+            (a->needs & ~reach) == 0 && (a->max_bytes == 0 || nbytes <= a->max_bytes) &&
+            (!a->reorders || any_order || !tdmi_depends_on_order(call, topology->n)))
+            return a;
+    }
+    return NULL;
+}
+
+/* Over links alone, whose costs are known, what the model says. */
+static const tdmi_algorithm *modelled(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, bool any_order, char *why)
+{
+    const char *transport = topology->transport != NULL && strstr(topology->transport, "ucx") != NULL ? "ucx" : "tcp";
+    const tdmi_costs *costs = topology->tuning != NULL ? tdmi_tuning_costs(topology->tuning, transport) : NULL;
+    double ns = 0;
+    if (costs == NULL || topology->n == 1 || call->uneven || (reach & TDMI_NEEDS_STAGE) != 0 ||
+        ((reach & TDMI_NEEDS_NODE) != 0 && tdmi_hierarchical.supports(call->coll, call->uneven)))
+        return NULL;
+    const tdmi_algorithm *best = tdmi_cheapest(call, topology, any_order, costs, &ns);
+    if (best != NULL)
+        snprintf(why, TDMI_WHY_MAX, "cost model: %.1f us, the least, with %.1f us a message, %.3f ns a byte over %s", ns * 1e-3,
+                 costs->alpha * 1e-3, costs->beta, transport);
+    return best;
+}
+
+tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out, char *why)
+{
+    const int n = topology->n, nodes = tdmi_topology_nodes(topology);
+    const char *order = tdmi_config_text(TDMI_CONFIG_SUM_ORDER);
+    const bool any_order = strcmp(order, "fast") == 0;
+    const size_t nbytes = tdmi_call_bytes(call, n);
+    char reason[TDMI_WHY_MAX] = "forced by TANDEM_ALGO";
+    const tdmi_algorithm *choice;
+    if (nodes == 1 || nodes == n)
+        reach &= ~TDMI_NEEDS_NODE; /* there are no two levels */
+    if (strcmp(order, "canonical") != 0 && !any_order)
+        return tdmi_fail(TDM_ERR_INVALID, "TANDEM_SUM_ORDER=%s is neither canonical nor fast", order);
+    tdm_status st = tdmi_forced(call, n, &choice);
+    if (st == TDM_OK && choice != NULL)
+        st = check_forced(choice, call, n, reach, any_order);
+    if (st != TDM_OK)
+        return st;
+    if (choice == NULL && (choice = measured(call, topology, reach, any_order)) != NULL)
+        snprintf(reason, sizeof reason, "measured to be the fastest here (tandem tune --collectives)");
+    if (choice == NULL)
+        choice = modelled(call, topology, reach, any_order, reason);
+    const bool by_default = choice == NULL;
     for (size_t i = 0; choice == NULL && i < sizeof defaults / sizeof *defaults; i++)
         if (tdmi_choice_fits(&defaults[i], call, nbytes) && (n == 1 || (defaults[i].algorithm->needs & ~reach) == 0)) {
             choice = defaults[i].algorithm;
-            reason = n == 1 ? "the only rank: a copy" : defaults[i].why;
+            snprintf(reason, sizeof reason, "%s", n == 1 ? "the only rank: a copy" : defaults[i].why);
         }
-    if (!is_forced && choice != NULL && choice->needs == TDMI_NEEDS_LINKS && sends_inputs(call, n, nbytes)) {
+    if (by_default && choice != NULL && choice->needs == TDMI_NEEDS_LINKS && sends_inputs(call, n, nbytes)) {
         choice = &tdmi_pairwise;
-        reason = "links, sums wider than the data: inputs travel in their own type";
+        snprintf(reason, sizeof reason, "links, sums wider than the data: inputs travel in their own type");
     }
     if (choice == NULL)
         return tdmi_fail(TDM_ERR_INTERNAL, "%s over %d ranks: the group says it has neither links nor memory in common",
                          tdmi_coll_name(call->coll), n);
     *out = choice;
     if (why != NULL)
-        *why = reason;
+        memcpy(why, reason, TDMI_WHY_MAX);
     return TDM_OK;
 }

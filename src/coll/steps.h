@@ -107,7 +107,17 @@ typedef struct tdmi_topology {
     int rank, n;
     const int *node;  /* [n]; NULL: all on one */
     const int *order; /* [n], the ranks as rings and trees that may reorder sums should go through them; NULL: 0, 1, 2 ... */
+    const char *transport;            /* "shm", "tcp", "shm+tcp"; NULL: not known */
+    const struct tdmi_tuning *tuning; /* what was measured, the same on all ranks; NULL: nothing */
 } tdmi_topology;
+
+int tdmi_topology_nodes(const tdmi_topology *topology);
+
+/* What links cost, in nanoseconds: alpha a message, beta a byte, gamma a byte summed. */
+typedef struct tdmi_costs {
+    char transport[8]; /* "tcp" or "ucx" */
+    double alpha, beta, gamma;
+} tdmi_costs;
 
 /* Elements of a rank's IN and OUT; 0 where it has none (OUT of a gather or reduce off the root, IN of a scatter off it). */
 size_t tdmi_call_in_count(const tdmi_call *call, int rank, int n);
@@ -174,12 +184,16 @@ typedef struct tdmi_algorithm {
     void (*steps)(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology);
     /* Expected traffic of topology->rank in messages and elements, from the cost line; links only. */
     tdmi_traffic (*cost)(const tdmi_call *call, const tdmi_topology *topology);
+    /* How long it takes, where ranks do not just wait for their own messages (pipelines); NULL: counted from the steps. */
+    double (*time)(const tdmi_call *call, const tdmi_topology *topology, const tdmi_costs *costs);
+    bool is_baseline; /* to compare with: taken only when it is forced */
 } tdmi_algorithm;
 
 /* select.c: all algorithms, and the choice for a call. `reach` says what the ranks of the group have in common. The choice
- * depends only on the call, n and the nodes, `reach` and the environment, so it is the same on all ranks; `why` (may be NULL) gets a text. */
+ * depends only on the call, the topology, `reach` and the environment, so it is the same on all ranks. why: [TDMI_WHY_MAX] or NULL. */
+#define TDMI_WHY_MAX 160
 extern const tdmi_algorithm *const tdmi_algorithms[];
 extern const size_t tdmi_algorithm_count;
-tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out, const char **why);
+tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out, char *why);
 
 #endif

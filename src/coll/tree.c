@@ -271,5 +271,17 @@ static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
     return t;
 }
 
+static double time(const tdmi_call *call, const tdmi_topology *topology, const tdmi_costs *costs)
+{
+    const size_t nbytes = call->count * tdm_dtype_size(call->dtype), half = nbytes / 2;
+    const double chunks = half > CHUNK_BYTES ? (double)half / (double)CHUNK_BYTES : 1, sums = call->coll != TDMI_COLL_BROADCAST;
+    int log = 0;
+    while (1 << log < topology->n)
+        log++;
+    const double once = (2 * chunks + 2 * log) * (costs->alpha + (double)nbytes / (2 * chunks) * (costs->beta + sums * costs->gamma / 2));
+    return call->coll == TDMI_COLL_ALLREDUCE ? 2 * once : once;
+}
+
 const tdmi_algorithm tdmi_tree = {
-    .name = "tree", .needs = TDMI_NEEDS_LINKS, .reorders = true, .supports = supports, .steps = steps, .cost = cost};
+    .name = "tree", .needs = TDMI_NEEDS_LINKS, .reorders = true, .supports = supports, .steps = steps, .cost = cost,
+    .time = time};

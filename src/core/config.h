@@ -24,6 +24,7 @@
     X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \
     X(RECORDER_DIR, "", "folder of the flight recorder (default: $XDG_RUNTIME_DIR/tandem, /tmp/tandem-UID); off: none") \
     X(CMA, "auto", "off: memory from malloc is never read out of a peer's process, only copied through shared memory") \
+    X(TUNE_FILE, "", "file of measured choices (default: in $XDG_CACHE_HOME/tandem or ~/.cache/tandem); off: none, and no links measured") \
     X(ISA, "auto", "kernels: auto, plain, avx2 or avx512")                                                             \
     X(RNG, "avx2", "which of PyTorch's CPU variants random numbers follow: avx2 or default")                           \
     X(DROPOUT_RNG, "auto", "which of PyTorch's generators dropout follows: auto (plain, as PyTorch 2.13), mkl or plain")

@@ -5,6 +5,7 @@
 #define TDMI_GROUP_GROUP_H
 
 #include "coll/run.h"
+#include "coll/tuning.h"
 #include "core/clock.h"
 #include "group/messages.h"
 #include "group/record.h"
@@ -90,6 +91,7 @@ struct tdm_group {
     int *world_rank;        /* [size] */
     bool *is_local;         /* [size]; shares memory with this rank */
     int *node;              /* [size]; see tdmi_topology */
+    tdmi_tuning tuning;     /* what rank 0 has measured; constant once the group is made */
     int local_rank, local_size;
     char *host_name;        /* [size][TDMI_HOST_NAME_BYTES] */
     int *pid;               /* [size] */
@@ -233,6 +235,10 @@ void tdmi_progress_stop(tdmi_world *world);
 tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *name, const char *prefix, int rank, int size, double timeout_s,
                            tdm_group **out);
 void tdmi_group_unmake(tdm_group *group);
+
+/* ---- tuning.c ---- */
+/* All ranks get rank 0's measured choices; where it does not know what links cost, they are measured. Links are not used yet. */
+tdm_status tdmi_group_tune(tdm_group *group, int64_t deadline_ns);
 
 /* ---- boards.c ---- */
 /* The memory of this rank that peers of the group look at: given back when the last of them has left the group. */

@@ -175,6 +175,8 @@ static tdm_status meet(tdm_group *group)
     if (status == TDM_OK)
         status = tdmi_links_make(group, records, deadline_ns);
     if (status == TDM_OK)
+        status = tdmi_group_tune(group, deadline_ns);
+    if (status == TDM_OK)
         tdmi_group_record(group, records[0].arena_number);
     tdmi_free(records);
     return status;
@@ -225,7 +227,8 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
     group->team.n = size;
     group->team.world_rank = group->world_rank;
     group->team.node = world->node;
-    group->team.topology = (tdmi_topology){.rank = rank, .n = size, .node = group->local_size == size ? NULL : group->node};
+    group->team.topology = (tdmi_topology){.rank = rank, .n = size, .node = group->local_size == size ? NULL : group->node,
+                                           .transport = tdm_group_transport(group), .tuning = &group->tuning};
     group->team.is_local = group->local_size == size;
     group->team.reads = world->reads;
     *out = group;
@@ -259,6 +262,7 @@ void tdmi_group_unmake(tdm_group *group)
     tdmi_free(group->world_rank);
     tdmi_free(group->is_local);
     tdmi_free(group->node);
+    tdmi_tuning_free(&group->tuning);
     tdmi_free(group->host_name);
     tdmi_free(group->pid);
     tdmi_group_forget_subs(group);

@@ -475,7 +475,7 @@ size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
         return length;
     pthread_mutex_lock(&work->group->lock);
     if (!work->is_message && run->way != NULL)
-        length = tdmi_explain(&run->request.call, algorithm_name(run->way), &run->way->steps, work->group->rank,
+        length = tdmi_explain(&run->request.call, algorithm_name(run->way), run->way->why, &run->way->steps, work->group->rank,
                               work->group->size, text, capacity);
     if (length > 0 && work->group->local_size > 1)
         length = explain_reading(work->group->world, text, capacity, length);

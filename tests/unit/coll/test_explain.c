@@ -16,19 +16,19 @@ static void a_list_reads_like_what_it_does(void **state)
     tdmi_steps steps = {0};
     char text[2048], cut[20];
     tdmi_halving_doubling.steps(&steps, &call, &(tdmi_topology){.rank = 1, .n = 2});
-    size_t length = tdmi_explain(&call, "halving_doubling", &steps, 1, 2, text, sizeof text);
-    assert_string_equal(text, "allreduce of 8 float32, sum, rank 1 of 2: halving_doubling\n"
+    size_t length = tdmi_explain(&call, "halving_doubling", "it was said", &steps, 1, 2, text, sizeof text);
+    assert_string_equal(text, "allreduce of 8 float32, sum, rank 1 of 2: halving_doubling; it was said\n"
                               "     0  copy in[0..8) to out[0..8)\n"
                               "     1  send out[0..4) to rank 0, receive out[4..8) from rank 0: received op own\n"
                               "     2  send out[4..8) to rank 0, receive out[0..4) from rank 0\n"
                               "        3 steps, 0 meetings, 2 messages with 8 elements over links\n");
     assert_int_equal(length, strlen(text));
-    assert_int_equal(tdmi_explain(&call, "halving_doubling", &steps, 1, 2, cut, sizeof cut), length);
+    assert_int_equal(tdmi_explain(&call, "halving_doubling", "it was said", &steps, 1, 2, cut, sizeof cut), length);
     assert_int_equal(strlen(cut), sizeof cut - 1);
-    assert_int_equal(tdmi_explain(&call, "halving_doubling", &steps, 1, 2, NULL, 0), length);
+    assert_int_equal(tdmi_explain(&call, "halving_doubling", "it was said", &steps, 1, 2, NULL, 0), length);
     tdmi_steps_clear(&steps);
     tdmi_direct.steps(&steps, &call, &(tdmi_topology){.rank = 0, .n = 2});
-    tdmi_explain(&call, "direct", &steps, 0, 2, text, sizeof text);
+    tdmi_explain(&call, "direct", "", &steps, 0, 2, text, sizeof text);
     assert_non_null(strstr(text, "     0  publish\n     1  meet all ranks\n     2  reduce in[0..8) of all ranks\n"
                                  "     3    into out[0..8) of all ranks\n"));
     tdmi_steps_free(&steps);

@@ -1,5 +1,6 @@
 /* test_select.c - what is chosen by default, what can be forced, and what the errors say. */
 #include "coll/algorithm.h"
+#include "coll/tuning.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,8 +26,8 @@ static int clean(void **state)
 static const char *chosen(const tdmi_call *call, int n, unsigned reach)
 {
     const tdmi_algorithm *algorithm;
-    const char *why;
-    assert_int_equal(tdmi_select(call, &(tdmi_topology){.n = n}, reach, &algorithm, &why), TDM_OK);
+    char why[TDMI_WHY_MAX];
+    assert_int_equal(tdmi_select(call, &(tdmi_topology){.n = n}, reach, &algorithm, why), TDM_OK);
     assert_true(strlen(why) > 0);
     return algorithm->name;
 }
@@ -59,6 +60,51 @@ static void the_default_follows_what_the_ranks_have_in_common(void **state)
     assert_string_equal(chosen(&barrier, 4, TDMI_NEEDS_LINKS), "dissemination");
     assert_string_equal(chosen(&barrier, 4, EVERYTHING), "eager");
     assert_string_equal(chosen(&short_sum, 4, EVERYTHING), "eager"); /* one meeting */
+}
+
+static void what_was_measured_counts_before_the_model_and_the_defaults(void **state)
+{
+    (void)state;
+    tdmi_tuning tuning = {.host = 1};
+    char why[TDMI_WHY_MAX];
+    const tdmi_algorithm *algorithm;
+    const tdmi_topology topology = {.n = 4, .node = (const int[]){0, 1, 2, 3}, .transport = "tcp", .tuning = &tuning};
+    tdmi_call call = allreduce;
+    tdmi_tuning_set_costs(&tuning, &(tdmi_costs){"tcp", 1e6, 1, 0.1}); /* messages cost much */
+    call.count = 100000;
+    assert_int_equal(tdmi_select(&call, &topology, TDMI_NEEDS_LINKS, &algorithm, why), TDM_OK);
+    assert_string_equal(algorithm->name, "recursive_doubling");
+    assert_non_null(strstr(why, "cost model"));
+    tdmi_tuning_set_costs(&tuning, &(tdmi_costs){"tcp", 10, 1, 0.1}); /* bytes do */
+    assert_int_equal(tdmi_select(&call, &topology, TDMI_NEEDS_LINKS, &algorithm, why), TDM_OK);
+    assert_string_equal(algorithm->name, "halving_doubling");
+    assert_int_equal(tdmi_tuning_add(&tuning, "4x4/tcp/any", &(tdmi_choice){&tdmi_ring, TDMI_COLL_ALLREDUCE, 0, SIZE_MAX, ""}), TDM_OK);
+    assert_int_equal(tdmi_tuning_add(&tuning, "4x4/tcp/any", &(tdmi_choice){&tdmi_recursive_doubling, TDMI_COLL_ALLREDUCE, 0, SIZE_MAX, ""}),
+                     TDM_OK);
+    assert_int_equal(tdmi_select(&call, &topology, TDMI_NEEDS_LINKS, &algorithm, why), TDM_OK);
+    assert_string_equal(algorithm->name, "recursive_doubling"); /* a ring is for those who allow it */
+    assert_non_null(strstr(why, "measured"));
+    setenv("TANDEM_SUM_ORDER", "fast", 1);
+    assert_int_equal(tdmi_select(&call, &topology, TDMI_NEEDS_LINKS, &algorithm, why), TDM_OK);
+    assert_string_equal(algorithm->name, "ring");
+    setenv("TANDEM_ALGO", "tree", 1);
+    assert_int_equal(tdmi_select(&call, &topology, TDMI_NEEDS_LINKS, &algorithm, why), TDM_OK);
+    assert_string_equal(algorithm->name, "tree");
+    tdmi_tuning_free(&tuning);
+}
+
+/* The model is what the step lists send: a chain of segments, pairs that halve, a tree of whole messages. */
+static void the_model_follows_the_cost_lines(void **state)
+{
+    (void)state;
+    const tdmi_costs costs = {"tcp", 1000, 2, 0};
+    const tdmi_topology topology = {.n = 4, .node = (const int[]){0, 1, 2, 3}};
+    const tdmi_call sum = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1000};
+    const tdmi_call copy = {.coll = TDMI_COLL_BROADCAST, .dtype = TDM_U8, .op = TDM_SUM, .root = 1, .count = (size_t)1 << 20};
+    assert_true(tdmi_time_ns(&tdmi_halving_doubling, &sum, &topology, &costs) == 4 * 1000 + 2 * 3000 * 2);
+    assert_true(tdmi_time_ns(&tdmi_recursive_doubling, &sum, &topology, &costs) == 2 * (1000 + 4000 * 2));
+    assert_true(tdmi_time_ns(&tdmi_binomial, &copy, &topology, &costs) == 2 * (1000 + 1048576.0 * 2));
+    assert_true(tdmi_time_ns(&tdmi_ring, &copy, &topology, &costs) == (4 + 4 - 2) * (1000 + 262144.0 * 2));
 }
 
 static void several_nodes_take_the_hierarchy_where_one_has_several_ranks(void **state)
@@ -230,6 +276,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(memory_from_malloc_is_read_where_that_is_faster, clean),
         cmocka_unit_test_setup(the_default_follows_what_the_ranks_have_in_common, clean),
+        cmocka_unit_test_setup(what_was_measured_counts_before_the_model_and_the_defaults, clean),
+        cmocka_unit_test_setup(the_model_follows_the_cost_lines, clean),
         cmocka_unit_test_setup(several_nodes_take_the_hierarchy_where_one_has_several_ranks, clean),
         cmocka_unit_test_setup(no_default_reorders_a_sum, clean),
         cmocka_unit_test_setup(halves_travel_as_halves_where_they_are_many, clean),
