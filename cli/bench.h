@@ -1,5 +1,5 @@
 /* bench.h - the parts of `tandem bench`: bench_call.c makes and checks one call, bench_measure.c times it, bench_print.c shows a
- * line of results. */
+ * line of results, bench_html.c draws all of them. */
 #ifndef TANDEM_CLI_BENCH_H
 #define TANDEM_CLI_BENCH_H
 
@@ -51,7 +51,8 @@ typedef struct bench_plan {
 typedef struct bench_line {
     const bench_plan *plan;
     int ranks;
-    const char *transport, *algorithm;
+    const char *engine;                /* native, or a program beside it: openmpi, mpich, gloo */
+    const char *transport, *algorithm; /* NULL: another program's, and not known */
     size_t bytes, count; /* bytes of the larger buffer; elements as the call counts them */
     bool in_place;
     double time_us, time_us_p10, time_us_p90;
@@ -109,5 +110,9 @@ void bench_print_head(bench_format format, const bench_plan *plan, int ranks, co
 /* Lines of one size, one after the other: out of place, in place, or the only one there is. */
 void bench_print_lines(bench_format format, const bench_line *lines, size_t count);
 void bench_print_foot(bench_format format, uint64_t wrong, double sum_of_busbw, size_t lines);
+
+/* ---- bench_html.c ---- */
+/* A plot of all lines of a run in one file. False: it cannot be written, and stderr says why. */
+bool bench_draw(const char *path, const bench_line *lines, size_t count, bool by_engine);
 
 #endif

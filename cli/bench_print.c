@@ -51,28 +51,49 @@ static void print_row(const bench_line *lines, size_t count)
     printf("\n");
 }
 
+/* Results of other programs are not. */
+static bool is_checked(const bench_line *line)
+{
+    return line->algorithm != NULL;
+}
+
+static void print_name(const char *field, const char *name)
+{
+    if (name != NULL)
+        printf("\"%s\":\"%s\",", field, name);
+    else
+        printf("\"%s\":null,", field);
+}
+
 static void print_json(const bench_line *line)
 {
     const bench_plan *plan = line->plan;
     printf("{\"op\":\"%s\",\"bytes\":%zu,\"count\":%zu,\"dtype\":\"%s\",", bench_ops[plan->op].name, line->bytes, line->count,
            tdm_dtype_name(plan->dtype));
-    if (bench_ops[plan->op].reduces)
-        printf("\"redop\":\"%s\",", tdm_op_name(plan->redop));
+    print_name("redop", bench_ops[plan->op].reduces ? tdm_op_name(plan->redop) : NULL);
+    printf("\"ranks\":%d,\"engine\":\"%s\",", line->ranks, line->engine);
+    print_name("transport", line->transport);
+    print_name("algo", line->algorithm);
+    printf("\"memory\":\"%s\",\"in_place\":%s,", plan->malloc_memory ? "malloc" : "tandem", line->in_place ? "true" : "false");
+    printf("\"time_us\":%.3f,\"time_us_p10\":%.3f,\"time_us_p90\":%.3f,\"algbw_gbps\":%.6g,\"busbw_gbps\":%.6g,",
+           line->time_us, line->time_us_p10, line->time_us_p90, line->algbw_gbps, line->busbw_gbps);
+    if (is_checked(line))
+        printf("\"wrong\":%llu}\n", (unsigned long long)line->wrong);
     else
-        printf("\"redop\":null,");
-    printf("\"ranks\":%d,\"engine\":\"native\",\"transport\":\"%s\",\"algo\":\"%s\",\"memory\":\"%s\",\"in_place\":%s,", line->ranks,
-           line->transport, line->algorithm, plan->malloc_memory ? "malloc" : "tandem", line->in_place ? "true" : "false");
-    printf("\"time_us\":%.3f,\"time_us_p10\":%.3f,\"time_us_p90\":%.3f,\"algbw_gbps\":%.6g,\"busbw_gbps\":%.6g,\"wrong\":%llu}\n",
-           line->time_us, line->time_us_p10, line->time_us_p90, line->algbw_gbps, line->busbw_gbps, (unsigned long long)line->wrong);
+        printf("\"wrong\":null}\n");
 }
 
 static void print_csv(const bench_line *line)
 {
     const bench_plan *plan = line->plan;
-    printf("%s,%zu,%zu,%s,%s,%d,native,%s,%s,%s,%s,%.3f,%.3f,%.3f,%.6g,%.6g,%llu\n", bench_ops[plan->op].name, line->bytes,
-           line->count, tdm_dtype_name(plan->dtype), bench_ops[plan->op].reduces ? tdm_op_name(plan->redop) : "", line->ranks,
-           line->transport, line->algorithm, plan->malloc_memory ? "malloc" : "tandem", line->in_place ? "true" : "false",
-           line->time_us, line->time_us_p10, line->time_us_p90, line->algbw_gbps, line->busbw_gbps, (unsigned long long)line->wrong);
+    printf("%s,%zu,%zu,%s,%s,%d,%s,%s,%s,%s,%s,%.3f,%.3f,%.3f,%.6g,%.6g,", bench_ops[plan->op].name, line->bytes, line->count,
+           tdm_dtype_name(plan->dtype), bench_ops[plan->op].reduces ? tdm_op_name(plan->redop) : "", line->ranks, line->engine,
+           line->transport != NULL ? line->transport : "", line->algorithm != NULL ? line->algorithm : "",
+           plan->malloc_memory ? "malloc" : "tandem", line->in_place ? "true" : "false", line->time_us, line->time_us_p10,
+           line->time_us_p90, line->algbw_gbps, line->busbw_gbps);
+    if (is_checked(line))
+        printf("%llu", (unsigned long long)line->wrong);
+    printf("\n");
 }
 
 void bench_print_lines(bench_format format, const bench_line *lines, size_t count)

@@ -1,5 +1,5 @@
 /* cmd_bench.c - `tandem bench`: measures one operation, on ranks it starts itself or on those of the job it is part of. */
-#include "bench.h"
+#include "bench_compare.h"
 #include "command.h"
 
 #include <tandem/launch.h>
@@ -16,6 +16,7 @@ typedef struct bench_values {
     bench_plan plan;
     const char *dtype, *redop, *memory;
     const char *transport, *algorithm, *sum_order; /* go to their variables */
+    const char *compare, *html;
     double timeout_s;
     bool explain, json, csv, quiet;
 } bench_values;
@@ -52,6 +53,9 @@ static const cli_option options[] = {
      "shows the steps that rank 0 takes for each size, instead of measuring"},
     {"json", 0, NULL, CLI_FLAG, FIELD(json), NULL, 0, 0, NULL, NULL, "one object a line for each size and placement"},
     {"csv", 0, NULL, CLI_FLAG, FIELD(csv), NULL, 0, 0, NULL, NULL, "the same fields, comma separated"},
+    {"compare", 0, "PEERS", CLI_TEXT, FIELD(compare), NULL, 0, 0, NULL, NULL,
+     "mpi, gloo or both: runs them beside it, in turns, as far as they are installed, and prints ratios"},
+    {"html", 0, "FILE", CLI_TEXT, FIELD(html), NULL, 0, 0, NULL, NULL, "also draws bus bandwidth over size, a line an algorithm, or with --compare a program"},
     {"quiet", 'q', NULL, CLI_FLAG, FIELD(quiet), NULL, 0, 0, NULL, NULL, "no line about threads, CPUs and what was skipped"},
 };
 
@@ -59,6 +63,14 @@ static int usage(const char *text, const char *value)
 {
     fprintf(stderr, "tandem bench: %s%s\n", text, value);
     return CLI_USAGE;
+}
+
+/* Someone has started this process as a rank: torchrun, tandem run, mpirun, srun. */
+static bool is_in_a_job(void)
+{
+    const char *step = getenv("SLURM_STEP_ID"); /* a number near 2^32 in a batch script, which is no task */
+    const bool is_task = getenv("SLURM_PROCID") != NULL && step != NULL && strtoull(step, NULL, 10) < 4294967280ull;
+    return getenv("RANK") != NULL || getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("PMI_RANK") != NULL || is_task;
 }
 
 /* The rest of the command line; 0, or the exit code after saying what is wrong. */
@@ -86,18 +98,18 @@ static int read_arguments(bench_values *v, int argc, char **argv)
         return usage("--algo: there is only one way of ", argv[1]);
     if (v->explain && op == BENCH_SENDRECV)
         return usage("--explain: there are no steps in ", argv[1]);
+    if (v->compare != NULL && !bench_knows_peers(v->compare))
+        return usage("--compare: there are mpi and gloo, not ", v->compare);
+    if (v->compare != NULL && is_in_a_job())
+        return usage("--compare starts jobs of its own; start it without a launcher", "");
+    if (v->compare != NULL && (v->explain || (v->algorithm != NULL && strcmp(v->algorithm, "all") == 0)))
+        return usage("--compare measures one algorithm a size, so neither --explain nor --algo all goes with it", "");
+    if (v->explain && v->html != NULL)
+        return usage("--explain measures nothing that --html could draw", "");
     if (v->explain + v->json + v->csv > 1)
         return usage("--explain, --json and --csv are different outputs; choose one", "");
     v->plan.malloc_memory = strcmp(v->memory, "malloc") == 0;
     return CLI_DONE;
-}
-
-/* Someone has started this process as a rank: torchrun, tandem run, mpirun, srun. */
-static bool is_in_a_job(void)
-{
-    const char *step = getenv("SLURM_STEP_ID"); /* a number near 2^32 in a batch script, which is no task */
-    const bool is_task = getenv("SLURM_PROCID") != NULL && step != NULL && strtoull(step, NULL, 10) < 4294967280ull;
-    return getenv("RANK") != NULL || getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("PMI_RANK") != NULL || is_task;
 }
 
 /* This command again, as the ranks of a job. */
@@ -128,6 +140,11 @@ static int start_ranks(const bench_values *v, char **argv)
     return st == TDM_OK ? exit_code : cli_fail("bench", st);
 }
 
+static bench_format format_of(const bench_values *v)
+{
+    return v->json ? BENCH_JSON : v->csv ? BENCH_CSV : BENCH_TABLE;
+}
+
 /* ---- on a rank ---- */
 
 typedef struct progress {
@@ -136,7 +153,18 @@ typedef struct progress {
     uint64_t wrong;
     double sum_of_busbw;
     size_t lines;
+    bench_line *all; /* for --html, [lines] */
 } progress;
+
+static tdm_status keep(progress *p, const bench_line *line)
+{
+    bench_line *all = realloc(p->all, (p->lines + 1) * sizeof *all);
+    if (all == NULL)
+        return TDM_ERR_NO_MEMORY;
+    all[p->lines] = *line;
+    p->all = all;
+    return TDM_OK;
+}
 
 static tdm_status run_size(bench *b, const bench_values *v, size_t count, progress *p)
 {
@@ -158,8 +186,12 @@ static tdm_status run_size(bench *b, const bench_values *v, size_t count, progre
             return st;
         p->wrong += lines[have].wrong;
         p->sum_of_busbw += lines[have].busbw_gbps;
+        if (p->shows && v->html != NULL)
+            st = keep(p, &lines[have]);
         p->lines++;
         have++;
+        if (st != TDM_OK)
+            return st;
     }
     if (p->shows)
         bench_print_lines(p->format, lines, have);
@@ -229,7 +261,7 @@ static int run_as_rank(const bench_values *v)
     tdm_status st = bench_open(&v->plan, &b);
     if (st != TDM_OK)
         return fail(st);
-    progress p = {.format = v->json ? BENCH_JSON : v->csv ? BENCH_CSV : BENCH_TABLE, .shows = bench_rank(b) == 0};
+    progress p = {.format = format_of(v), .shows = bench_rank(b) == 0};
     int code = CLI_DONE;
     if (v->ranks > 0 && v->ranks != bench_ranks(b)) {
         code = CLI_USAGE;
@@ -257,10 +289,20 @@ static int run_as_rank(const bench_values *v)
         if (p.shows)
             fprintf(stderr, "tandem bench: %llu wrong elements\n", (unsigned long long)p.wrong);
     }
+    if (v->html != NULL && p.shows && st == TDM_OK && !bench_draw(v->html, p.all, p.lines, false))
+        code = CLI_FAILED;
+    free(p.all);
     if (alike && (st = bench_part(b)) != TDM_OK)
         code = fail(st);
     bench_close(b);
     return code;
+}
+
+static int compare(const bench_values *v)
+{
+    const bench_comparison c = {.plan = &v->plan, .ranks = v->ranks > 0 ? v->ranks : tdm_launch_default_ranks(), .peers = v->compare,
+                                .html = v->html, .memory = v->memory, .format = format_of(v)};
+    return bench_compare(&c);
 }
 
 static int run(int argc, char **argv)
@@ -274,7 +316,7 @@ static int run(int argc, char **argv)
     if (cli_parse(&cli_bench, &argc, argv, &values, &exit_code)) {
         exit_code = read_arguments(&values, argc, argv);
         if (exit_code == CLI_DONE)
-            exit_code = is_in_a_job() ? run_as_rank(&values) : start_ranks(&values, copy);
+            exit_code = values.compare != NULL ? compare(&values) : is_in_a_job() ? run_as_rank(&values) : start_ranks(&values, copy);
     }
     free(copy);
     return exit_code;

@@ -2,9 +2,13 @@
 """test_bench.py TANDEM - what `tandem bench` prints, and how it ends."""
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
+from pathlib import Path
 
 TANDEM = sys.argv.pop(1)
 FIELDS = ["op", "bytes", "count", "dtype", "redop", "ranks", "engine", "transport", "algo", "memory", "in_place", "time_us",
@@ -116,6 +120,80 @@ class Bench(unittest.TestCase):
         found = lines("allreduce", "-n", "3", "-b", "4K", "-e", "4K", "--algo", "ring", "--sum-order", "fast")
         self.assertEqual({line["algo"] for line in found}, {"ring"})
 
+    def test_html_has_a_line_for_each_algorithm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "plot.html"
+            found = lines("allreduce", "-n", "2", "-b", "1K", "-e", "64K", "-f", "8", "--algo", "all", "--html", page)
+            root = xml.etree.ElementTree.fromstring(page.read_text().removeprefix("<!DOCTYPE html>"))
+            shown = [text.text for text in root.iterfind(".//{*}g[@class='series']/{*}text")]
+            self.assertEqual(sorted(shown), sorted({line["algo"] for line in found}))
+            self.assertEqual(len(root.findall(".//{*}polyline")), len(shown))
+            self.assertEqual(len(root.findall(".//{*}circle")), sum(line["in_place"] for line in found))
+            self.assertEqual(root.find(".//title").text, "allreduce of float32, sum, 2 ranks, shm")
+            self.assertNotIn("http", page.read_text().replace("http://www.w3.org/2000/svg", ""))  # needs nothing else
+            lines("barrier", "-n", "2", "--html", page)
+            self.assertIn("No result has a bus bandwidth", page.read_text())
+        done = bench("allreduce", "-n", "2", "-b", "8", "-e", "8", "--html", "/nowhere/plot.html", *FEW)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--html /nowhere/plot.html cannot be written: No such file", done.stderr)
+
+    def test_compare_says_what_is_not_installed_and_goes_on(self):
+        done = bench("allreduce", "-n", "2", "-b", "8", "-e", "8", "--compare", "mpi,gloo", "--json", *FEW, PATH="/nowhere", VIRTUAL_ENV="")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([json.loads(line)["engine"] for line in done.stdout.splitlines()], ["native", "native"])
+        self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
+        self.assertIn("no MPI beside it: install Open MPI (openmpi-bin, libopenmpi-dev) or MPICH", done.stderr)
+        self.assertIn("no gloo beside it: `pip install torch`", done.stderr)
+
+    def test_compare_takes_turns_with_programs_beside_it(self):
+        """The MPIs are scripts here: one whose times are known, one that cannot start."""
+        scripts = {"mpirun.mpich": 'if [ "$1" = --version ]; then echo "HYDRA Version: 9.8.7"; exit; fi\n'
+                                   'while [ "$1" != allreduce ]; do shift; done\nshift\n'
+                                   'for size; do echo "$size out 2e3 1e3 3e3"; echo "$size in 4e3 3e3 5e3"; done\n',
+                   "mpicc.mpich": 'for last; do :; done\n: >"$last"\n',
+                   "mpirun.openmpi": '[ "$1" = --version ] && echo "Open MPI 7.6" && exit\necho "no slots" >&2\nexit 3\n',
+                   "mpicc.openmpi": 'for last; do :; done\n: >"$last"\n'}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in scripts.items():
+                (Path(folder) / name).write_text("#!/bin/sh\n" + text)
+                (Path(folder) / name).chmod(0o755)
+            page = Path(folder) / "plot.html"
+            arguments = ["allreduce", "-n", "2", "-b", "8", "-e", "1K", "-f", "128", "--compare", "mpi", *FEW]
+            done = bench(*arguments, "--json", "--html", page, PATH=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr.splitlines(), ["tandem bench: openmpi 7.6 is left out: exit code 3: no slots"])
+            found = [json.loads(line, parse_constant=no_constant) for line in done.stdout.splitlines()]
+            self.assertEqual([(line["engine"], line["bytes"], line["in_place"]) for line in found],
+                             [(engine, size, place) for engine in ("native", "mpich") for size in (8, 1024) for place in (False, True)])
+            for line in found:
+                self.assertEqual(list(line), FIELDS)
+                if line["engine"] == "mpich":
+                    self.assertEqual([line[f] for f in ("transport", "algo", "wrong", "memory")], [None, None, None, "malloc"])
+                    self.assertEqual(line["time_us"], 4e3 if line["in_place"] else 2e3)
+                else:
+                    self.assertEqual(line["wrong"], 0)
+            root = xml.etree.ElementTree.fromstring(page.read_text().removeprefix("<!DOCTYPE html>"))
+            self.assertEqual([text.text for text in root.iterfind(".//{*}g[@class='series']/{*}text")], ["native", "mpich"])
+            table = bench(*arguments, PATH=folder).stdout.splitlines()
+            rows = [line.split() for line in table if not line.startswith("#")]
+            self.assertEqual([row[:3] for row in rows], [["8", "2", "no"], ["8", "2", "yes"], ["1024", "256", "no"], ["1024", "256", "yes"]])
+            for row in rows:  # tandem, its bandwidth; openmpi and its ratio; mpich and its ratio
+                self.assertEqual(row[5:7], ["N/A", "N/A"])
+                self.assertAlmostEqual(float(row[8]) * float(row[3]) / float(row[7]), 1, places=1)
+        self.assertEqual(list(Path("/tmp").glob("tandem-bench-*/mpich-9.8.7")), [])
+
+    @unittest.skipUnless(shutil.which("mpicc.mpich") and shutil.which("mpirun.mpich"), "no MPICH here")
+    def test_the_program_for_mpi_measures(self):
+        source = Path(__file__).resolve().parents[2] / "bench/peers/collective_mpi.c"
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["mpicc.mpich", source, "-o", f"{folder}/peer"], check=True, timeout=60)
+            done = subprocess.run(["mpirun.mpich", "-n", "1", f"{folder}/peer", "-i", "3", "alltoall", "64", "1024"], capture_output=True,
+                                  text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        self.assertEqual([row[:2] for row in rows], [["64", "out"], ["64", "in"], ["1024", "out"], ["1024", "in"]])
+        self.assertTrue(all(0 < float(row[3]) <= float(row[2]) <= float(row[4]) for row in rows), rows)
+
     def test_explain_shows_steps_and_measures_nothing(self):
         done = bench("allreduce", "-n", "2", "-b", "64", "-e", "64", "--algo", "direct", "--explain")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -129,6 +207,8 @@ class Bench(unittest.TestCase):
                 (["allreduce", "--root", "1"], "there is no root in allreduce"),
                 (["reduce", "--root", "2", "-n", "2"], "--root 2, but there are ranks 0 to 1"),
                 (["parameter_server", "--algo", "ring"], "there is only one way of parameter_server"),
+                (["allreduce", "--compare", "mpi,nccl"], "--compare: there are mpi and gloo, not mpi,nccl"),
+                (["allreduce", "--compare", "mpi", "--algo", "all"], "--compare measures one algorithm a size"),
                 (["sendrecv", "--explain"], "there are no steps in sendrecv"),
                 ([], "no operation"),
                 (["allreduce", "-d", "float31"], "not float31"),
