@@ -55,7 +55,7 @@ test-tsan: ## every test under clang's thread sanitizer
 	@tools/test_summary.py $(BUILD)-tsan/$(log)
 
 bench: ## measure beside PyTorch and MPI (many minutes; wants a quiet machine)
-	@tools/setup.sh build torch bench
+	@tools/setup.sh build test torch
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@tools/venv.sh $(VENV)
 	@TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python bench/run.py

@@ -51,7 +51,7 @@ typedef struct bench_plan {
 typedef struct bench_line {
     const bench_plan *plan;
     int ranks;
-    const char *engine;                /* native, or a program beside it: openmpi, mpich, gloo */
+    const char *engine;                /* native, mpi, nccl, or a program beside it: openmpi, mpich, gloo */
     const char *transport, *algorithm; /* NULL: another program's, and not known */
     size_t bytes, count; /* bytes of the larger buffer; elements as the call counts them */
     bool in_place;

@@ -257,7 +257,7 @@ static tdm_status measure(bench *b, bench_line *line)
 
 tdm_status bench_measure(bench *b, size_t count, bool in_place, bench_line *out)
 {
-    bench_line line = {.plan = b->plan, .ranks = b->ranks, .engine = "native", .transport = bench_transport(b), .count = count,
+    bench_line line = {.plan = b->plan, .ranks = b->ranks, .engine = tdm_group_engine(b->world), .transport = bench_transport(b), .count = count,
                        .bytes = bench_bytes(b->plan, b->ranks, count), .in_place = in_place};
     uint64_t before = 0, after = 0;
     place(b, count, in_place);

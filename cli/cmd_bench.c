@@ -15,7 +15,7 @@ typedef struct bench_values {
     int ranks; /* 0: not given */
     bench_plan plan;
     const char *dtype, *redop, *memory;
-    const char *transport, *algorithm, *sum_order; /* go to their variables */
+    const char *engine, *transport, *algorithm, *sum_order; /* go to their variables */
     const char *compare, *html;
     double timeout_s;
     bool explain, json, csv, quiet;
@@ -40,6 +40,8 @@ static const cli_option options[] = {
     {NULL, 'w', "WARM-UPS", CLI_INT, FIELD(plan.warm_ups), "5", 0, 1e6, NULL, NULL, "calls before the first sample"},
     {NULL, 'i', "ITERATIONS", CLI_INT, FIELD(plan.iterations), "20", 1, 1e6, NULL, NULL,
      "samples; a short call is repeated within a sample"},
+    {"engine", 0, "NAME", CLI_CHOICE, FIELD(engine), NULL, 0, 0, "native|mpi|nccl", "TANDEM_ENGINE",
+     "who does the collectives: Tandem's step lists, or the MPI whose mpirun or srun starts this command (nccl: device memory only)"},
     {"transport", 0, "NAME", CLI_CHOICE, FIELD(transport), NULL, 0, 0, "auto|shm|tcp|ucx|shm+ucx", "TANDEM_TRANSPORT",
      "shm inside a node and tcp between nodes, or one for all"},
     {"algo", 0, "NAME", CLI_TEXT, FIELD(algorithm), NULL, 0, 0, NULL, "TANDEM_ALGO",
@@ -108,6 +110,11 @@ static int read_arguments(bench_values *v, int argc, char **argv)
         return usage("--explain measures nothing that --html could draw", "");
     if (v->explain + v->json + v->csv > 1)
         return usage("--explain, --json and --csv are different outputs; choose one", "");
+    const char *engine = getenv("TANDEM_ENGINE");
+    if (engine != NULL && strcmp(engine, "mpi") == 0 && (v->explain || v->algorithm != NULL))
+        return usage("--algo and --explain are about Tandem's own algorithms, not those of engine ", engine);
+    if (engine != NULL && strcmp(engine, "mpi") == 0 && !is_in_a_job())
+        return usage("engine mpi needs mpirun or srun; start the command with it: mpirun -n 2 tandem bench ", argv[1]);
     v->plan.malloc_memory = strcmp(v->memory, "malloc") == 0;
     return CLI_DONE;
 }
@@ -245,6 +252,12 @@ static int fail(tdm_status st)
     return *tdm_error_text() != '\0' ? cli_fail("bench", st) : cli_exit_code(st);
 }
 
+static bool engine_is_native(void)
+{
+    const char *engine = getenv("TANDEM_ENGINE");
+    return engine == NULL || engine[0] == '\0' || strcmp(engine, "native") == 0;
+}
+
 static int run_as_rank(const bench_values *v)
 {
     const char *variable = getenv("TANDEM_ALGO");
@@ -273,7 +286,7 @@ static int run_as_rank(const bench_values *v)
             fprintf(stderr, "tandem bench: --root %d, but there are ranks 0 to %d\n", v->plan.root, bench_ranks(b) - 1);
     } else {
         if (p.shows && !v->explain)
-            bench_print_head(p.format, &v->plan, bench_ranks(b), bench_transport(b), sum_order != NULL ? sum_order : "canonical");
+            bench_print_head(p.format, &v->plan, bench_ranks(b), bench_transport(b), engine_is_native() ? (sum_order != NULL ? sum_order : "canonical") : "the engine's own");
         st = all ? TDM_OK : bench_choose(b, algorithm);
         if (st == TDM_OK)
             st = all ? run_all(b, v, &p) : run_sizes(b, v, &p);

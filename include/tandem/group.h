@@ -19,6 +19,7 @@ typedef struct tdm_group_options {
     int local_rank, local_size; /* -1: from LOCAL_RANK and LOCAL_WORLD_SIZE; only hints for messages and core choice */
     const char *name;         /* "world" if NULL; groups that exist at once on one store need different names */
     const char *transport;    /* "auto", "shm", "tcp", "ucx" or "shm+ucx"; NULL: TANDEM_TRANSPORT */
+    const char *engine;       /* "native", "mpi" or "nccl"; NULL: TANDEM_ENGINE. docs/engines.md */
     double timeout_s;         /* of collectives; 0: TANDEM_TIMEOUT */
     double rendezvous_timeout_s; /* of tdm_group_create; 0: TANDEM_RDZV_TIMEOUT */
 } tdm_group_options;
@@ -52,7 +53,9 @@ TDM_API bool tdm_group_is_local(const tdm_group *group, int rank);
 TDM_API int tdm_group_local_size(const tdm_group *group);
 TDM_API int tdm_group_local_rank(const tdm_group *group);
 
-/* What carries this rank's bytes: "self" (a group of one), "shm", "tcp", "shm+tcp", "ucx" or "shm+ucx". Static storage. */
+/* Who does this group's collectives: "native", "mpi" or "nccl". Static storage. */
+TDM_API const char *tdm_group_engine(const tdm_group *group);
+/* What carries this rank's bytes: "mpi" under that engine, else "self" (a group of one), "shm", "tcp", "shm+tcp", "ucx" or "shm+ucx". Static storage. */
 TDM_API const char *tdm_group_transport(const tdm_group *group);
 /* Bytes of payload this rank has sent over links (tcp, ucx, shm queues; not shared memory read in place) since creation. */
 TDM_API uint64_t tdm_group_bytes_sent(const tdm_group *group);

@@ -11,6 +11,9 @@
 #define TDMI_CONFIG_MAP(X)                                                                                             \
     X(LOG, "warn", "log levels: LEVEL[,AREA=LEVEL...]; error warn info debug trace")                                   \
     X(TRANSPORT, "auto", "auto (shm inside a node, tcp between nodes), shm, tcp or ucx for every link, or shm+ucx")     \
+    X(ENGINE, "native", "who does collectives: native (step lists), mpi (under mpirun or srun) or nccl (device memory)")  \
+    X(MPI, "auto", "which MPI engine mpi loads: auto (the one whose mpirun started us), openmpi or mpich")             \
+    X(PLUGINS, "", "folder of tandem_mpi_*.so (default: that of libtandem.so)")                                     \
     X(ALGO, "auto", "collective algorithm: NAME, or OP[:MIN-MAX]=NAME,...")                                            \
     X(SUM_ORDER, "canonical", "canonical: same bits everywhere; fast: allows algorithms that reorder sums")            \
     X(TIMEOUT, "300", "seconds a collective waits for its peers")                                                      \

@@ -334,6 +334,9 @@ tdm_status tdm_coalesce_begin(tdm_group *group)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_coalesce_begin: the group is NULL");
     if (group->set != NULL)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_coalesce_begin: group %s is coalescing already; end that first", group->name);
+    if (group->engine != NULL && !group->engine->ops->meets_alone)
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "tdm_coalesce_begin: engine %s cannot gather calls: memory of a device is not copied",
+                         tdm_group_engine(group));
     tdmi_set *set = group->idle_sets;
     if (set != NULL) {
         group->idle_sets = set->next;

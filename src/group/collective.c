@@ -28,7 +28,7 @@ static tdm_status check(const tdm_group *group, const tdmi_call *call)
     const char *name = tdmi_coll_name(call->coll);
     if (group == NULL)
         return tdmi_fail(TDM_ERR_INVALID, "%s: the group is NULL", name);
-    tdm_status status = tdmi_op_check(call->dtype, call->op, name, "native");
+    tdm_status status = tdmi_op_check(call->dtype, call->op, name, tdm_group_engine(group));
     if (status != TDM_OK)
         return status;
     const bool rooted = call->coll == TDMI_COLL_BROADCAST || call->coll == TDMI_COLL_REDUCE || call->coll == TDMI_COLL_GATHER ||

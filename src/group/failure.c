@@ -201,6 +201,11 @@ void tdmi_group_lost(tdm_group *group)
 void tdmi_group_call_text(const tdm_work *work, char *text, size_t nbytes)
 {
     uint8_t signature[TDMI_SIGNATURE_BYTES];
+    const tdmi_call *asked = &work->run.request.call;
+    if (work->by_engine) { /* there is no plan */
+        snprintf(text, nbytes, "%s of %zu %s", tdmi_coll_name(asked->coll), asked->count, tdm_dtype_name(asked->dtype));
+        return;
+    }
     tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, work->group->rank, -1, signature);
     tdmi_signature_text(signature, text, nbytes);
 }
@@ -209,6 +214,13 @@ static void time_out(tdm_group *group, const tdm_work *work)
 {
     bool missing[group->size];
     char ranks[256], call[160], excuses[512];
+    if (work->by_engine) {
+        tdmi_group_call_text(work, call, sizeof call);
+        tdmi_group_fail(group, tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: it was not over within %g s; engine %s does not say "
+                                         "which rank is missing", (unsigned long long)work->run.number, group->name, call,
+                                         work->timeout_s, tdm_group_engine(group)));
+        return;
+    }
     const int count = tdmi_run_missing(&work->run, missing);
     tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
     tdmi_group_excuses(group, missing, excuses, sizeof excuses);
@@ -245,7 +257,7 @@ void tdmi_group_check(tdm_group *group)
     }
     for (const tdm_work *work = group->active; work != NULL; work = work->next) {
         tdmi_group_record_arrivals(group, work);
-        tdm_status status = tdmi_run_compare(&work->run);
+        tdm_status status = work->by_engine ? TDM_OK : tdmi_run_compare(&work->run);
         if (status == TDM_ERR_PEER_LOST)
             return; /* the call itself will meet it, and say why */
         if (status != TDM_OK) {
@@ -253,7 +265,8 @@ void tdmi_group_check(tdm_group *group)
             return;
         }
         ask_who_is_there(group, work);
-        tdmi_group_warn_of_stopped(group, work, group->heard_ns);
+        if (!work->by_engine)
+            tdmi_group_warn_of_stopped(group, work, group->heard_ns);
         if (tdmi_deadline_passed(work->deadline_ns)) {
             time_out(group, work);
             return;

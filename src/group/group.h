@@ -7,6 +7,7 @@
 #include "coll/run.h"
 #include "coll/tuning.h"
 #include "core/clock.h"
+#include "engine/engine.h"
 #include "group/messages.h"
 #include "group/record.h"
 #include "group/settings.h"
@@ -69,6 +70,12 @@ struct tdm_work {
     tdmi_set *set;        /* coalesced calls that it stands for; else NULL */
     bool is_message;      /* a send or receive; else a collective */
     tdmi_message message;
+    bool by_engine;       /* not by `run`, of which then only request and number are set */
+    tdmi_engine_call *call; /* NULL: native, or a group of one */
+    bool arrived;         /* the engine has done it */
+    char *slice;          /* result of a fused call by an engine; kept */
+    size_t slice_nbytes;
+    size_t *slice_counts; /* [n]; kept */
 };
 
 /* What this rank knows from the control connection to one on another node. */
@@ -98,6 +105,7 @@ struct tdm_group {
     double timeout_s;
     void *board;            /* own tdmi_board, in the arena; NULL without shared memory */
     char *rings;            /* own, in the arena: [2][size] of TDMI_RING_BYTES, for calls and for messages; NULL without shared memory */
+    tdmi_engine *engine;    /* NULL: native */
     tdmi_ucx_port *ucx;     /* of links over UCX, or NULL; guarded by lock */
     tdmi_control *control;  /* [size]; NULL: all ranks are on this node */
     unsigned node_allocations; /* calls of tdm_alloc_node */
@@ -210,6 +218,16 @@ void tdmi_control_send_failure(tdm_group *group, tdm_status status, const char *
 void tdmi_control_send_goodbye(tdm_group *group);
 void tdmi_control_send_elsewhere(tdm_group *group, const char *text);
 
+/* ---- engine.c ---- */
+/* Over a group that has met natively. */
+tdm_status tdmi_group_attach_engine(tdm_group *group, const tdmi_engine_ops *ops);
+void tdmi_group_close_engine(tdm_group *group);
+bool tdmi_group_engine_takes(const tdm_group *group, const tdmi_request *request);
+/* As tdmi_run_start, tdmi_run_advance and tdmi_run_end. */
+tdm_status tdmi_engine_call_start(tdm_work *work, uint64_t number, const tdmi_request *request);
+tdm_status tdmi_engine_call_advance(tdm_work *work, bool epilogues, bool *over);
+void tdmi_engine_call_end(tdm_work *work);
+
 /* ---- links.c ---- */
 tdm_status tdmi_links_reserve(tdm_group *group); /* own rings, before the record is written */
 tdm_status tdmi_links_make(tdm_group *group, const tdmi_record *records, int64_t deadline_ns);
@@ -231,9 +249,10 @@ void tdmi_progress_call(tdmi_world *world); /* the thread has something to do */
 void tdmi_progress_stop(tdmi_world *world);
 
 /* ---- make.c ---- */
-/* Meets the other ranks of a new group; rank and size are in it. Called by all of them. parent (NULL: none): has these ranks. */
+/* Meets the other ranks of a new group; rank and size are in it. Called by all of them. parent (NULL: none): has these ranks.
+ * engine (NULL: none): whose ranks have met already; taken, also on failure. */
 tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *name, const char *prefix, int rank, int size, double timeout_s,
-                           tdm_group **out);
+                           tdmi_engine *engine, tdm_group **out);
 void tdmi_group_unmake(tdm_group *group);
 
 /* ---- tuning.c ---- */

@@ -182,12 +182,27 @@ static tdm_status meet(tdm_group *group)
     return status;
 }
 
+/* An engine knows the others; nothing is shared with them. */
+static void stand_alone(tdm_group *group)
+{
+    for (int r = 0; r < group->size; r++)
+        group->world_rank[r] = r == group->rank ? group->world->rank : -1;
+    group->is_local[group->rank] = true;
+    group->local_size = 1;
+    group->pid[group->rank] = getpid();
+    tdmi_group_record(group, 0);
+}
+
 tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *name, const char *prefix, int rank, int size, double timeout_s,
-                           tdm_group **out)
+                           tdmi_engine *engine, tdm_group **out)
 {
     tdm_group *group = tdmi_calloc(1, sizeof *group, "group");
-    if (group == NULL)
+    if (group == NULL) {
+        if (engine != NULL)
+            engine->ops->close(engine, false);
         return TDM_ERR_NO_MEMORY;
+    }
+    group->engine = engine;
     group->world = world;
     group->watched = parent;
     group->rank = rank;
@@ -206,17 +221,21 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
     tdm_status status = make_arrays(group);
     if (status == TDM_OK) {
         gethostname(own_host_name(group), TDMI_HOST_NAME_BYTES - 1);
-        if (size > 1 && world->shares)
+        if (size > 1 && world->shares && engine == NULL)
             status = tdmi_boards_take(group);
     }
     if (status == TDM_OK && group->board != NULL)
         status = tdmi_links_reserve(group);
-    if (status == TDM_OK && size > 1)
-        status = tdmi_rendezvous_begin(world->store, prefix, name, rank);
-    if (status == TDM_OK)
-        status = meet(group);
-    if (size > 1)
-        status = tdmi_rendezvous_end(world->store, prefix, name, rank, status);
+    if (status == TDM_OK && engine != NULL) {
+        stand_alone(group);
+    } else if (engine == NULL) {
+        if (status == TDM_OK && size > 1)
+            status = tdmi_rendezvous_begin(world->store, prefix, name, rank);
+        if (status == TDM_OK)
+            status = meet(group);
+        if (size > 1)
+            status = tdmi_rendezvous_end(world->store, prefix, name, rank, status);
+    }
     group->watched = NULL;
     if (status != TDM_OK) {
         tdmi_group_unmake(group);
@@ -250,6 +269,7 @@ void tdmi_group_unmake(tdm_group *group)
     if (group->waits_for_links)
         atomic_fetch_sub(&world->link_busy, 1);
     tdmi_coalesce_free(group);
+    tdmi_group_close_engine(group);
     tdmi_group_free_work(group);
     tdmi_plans_free(&group->team.plans);
     tdmi_messages_free(group);

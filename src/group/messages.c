@@ -429,6 +429,10 @@ static tdm_status begin_send(tdm_group *group, tdmi_message *send)
 tdm_status tdmi_messages_prepare(tdm_group *group, const tdmi_message *message)
 {
     tdmi_messages *messages = &group->messages;
+    if (group->engine != NULL && group->engine->ops->meets_alone)
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s does not exist on engine %s; use its own, or engine native", message->receives ? "recv"
+                                                                                                                             : "send",
+                         tdm_group_engine(group));
     if (messages->stream == NULL)
         messages->stream = tdmi_calloc((size_t)group->size, sizeof *messages->stream, "message streams");
     if (messages->stream == NULL)

@@ -22,6 +22,8 @@ static void job_name(const tdmi_settings *settings, char *name, size_t nbytes)
         snprintf(name, nbytes, "slurm-%s.%s", slurm, step != NULL ? step : "0");
     else if (torchrun != NULL && strcmp(torchrun, "none") != 0)
         snprintf(name, nbytes, "%s", torchrun);
+    else if (settings->store == NULL && settings->host[0] == '\0')
+        snprintf(name, nbytes, "mpirun-%d", (int)getppid());
     else if (settings->store == NULL)
         snprintf(name, nbytes, "%s-%d", settings->host, settings->port);
     else if (tdm_store_port(settings->store) >= 0)
@@ -59,12 +61,12 @@ void tdmi_group_record(tdm_group *group, uint64_t run)
 
 void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns)
 {
-    const tdmi_call *call = &work->run.plan->call;
+    const tdmi_call *call = work->by_engine ? &work->run.request.call : &work->run.plan->call;
     const tdmi_recorder_call recorded = {.op = (int)call->coll,
                                          .dtype = (int)call->dtype,
                                          .reduction = tdmi_op_wire_code(call->op),
                                          .root = call->root,
-                                         .fused = work->run.plan->fused,
+                                         .fused = work->run.request.epilogue != NULL,
                                          .uneven = call->uneven,
                                          .count = call->uneven && !tdmi_call_is_pairwise(call) ? call->parts_total : call->count,
                                          .number = work->run.number};
@@ -74,7 +76,7 @@ void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns)
 void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work)
 {
     bool missing[group->size];
-    if (group->recorder.recorder == NULL)
+    if (group->recorder.recorder == NULL || work->by_engine)
         return;
     (void)tdmi_run_missing(&work->run, missing);
     tdmi_recorder_arrivals(&group->recorder, work->entry, missing, group->size);

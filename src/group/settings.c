@@ -46,12 +46,13 @@ tdm_status tdmi_settings_make(const tdm_group_options *options, tdmi_settings *o
     if (name[0] == '\0' || strlen(name) >= sizeof s.name || strchr(name, '/') != NULL)
         return tdmi_fail(TDM_ERR_INVALID, "group name \"%s\": 1 to %zu bytes without '/' are needed", name, sizeof s.name - 1);
     memcpy(s.name, name, strlen(name) + 1);
-    tdm_status status = TDM_OK;
-    if (s.rank == -1 && s.size == -1)
-        status = tdmi_launcher_ranks(&s);
-    else if (s.size < 1 || s.rank < 0 || s.rank >= s.size)
+    tdm_status status = tdmi_engine_find(options->engine != NULL ? options->engine : tdmi_config_text(TDMI_CONFIG_ENGINE), &s.engine);
+    const bool alone = s.engine != NULL && s.engine->meets_alone; /* its ranks need no store, and know who they are */
+    if (status == TDM_OK && s.rank == -1 && s.size == -1)
+        status = alone ? TDM_OK : tdmi_launcher_ranks(&s);
+    else if (status == TDM_OK && (s.size < 1 || s.rank < 0 || s.rank >= s.size))
         status = tdmi_fail(TDM_ERR_INVALID, "rank %d of %d ranks: a size of at least 1 and a rank below it are needed", s.rank, s.size);
-    if (status == TDM_OK && s.store == NULL && s.size > 1)
+    if (status == TDM_OK && !alone && s.store == NULL && s.size > 1)
         status = tdmi_launcher_meeting(&s);
     if (status == TDM_OK)
         status = read_transport(options->transport, &s);

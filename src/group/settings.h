@@ -3,6 +3,7 @@
 #define TDMI_GROUP_SETTINGS_H
 
 #include "core/error.h"
+#include "engine/engine.h"
 
 #include <tandem/group.h>
 
@@ -18,6 +19,7 @@ typedef struct tdmi_settings {
     bool force_links; /* transport tcp or ucx: no shared memory */
     bool force_local; /* transport shm: all ranks must share memory */
     bool ucx;         /* links are UCX's, instead of tcp's */
+    const tdmi_engine_ops *engine; /* NULL: native */
     double timeout_s, rendezvous_timeout_s;
 } tdmi_settings;
 

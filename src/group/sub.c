@@ -121,6 +121,7 @@ tdm_status tdm_group_create_sub(tdm_group *parent, const int *ranks, int count, 
     tdm_status status = check_list(parent, ranks, count, &rank);
     if (status != TDM_OK)
         return status;
+    const bool alone = parent->engine != NULL && parent->engine->ops->meets_alone;
     const uint64_t list = hash(ranks, count);
     list_text(ranks, count, text, sizeof text);
     status = next_turn(parent, list, &turn);
@@ -128,13 +129,21 @@ tdm_status tdm_group_create_sub(tdm_group *parent, const int *ranks, int count, 
         return status;
     snprintf(name, sizeof name, "%.40s%.*s", parent->name, (int)(sizeof name - 41), text);
     snprintf(prefix, sizeof prefix, "%.90s/%016llx.%u", parent->prefix, (unsigned long long)list, turn);
-    if (count > 1) {
+    if (count > 1 && !alone) {
         status = announce(parent, text);
         if (status != TDM_OK)
             return status;
     }
-    status = tdmi_group_make(parent->world, parent, name, prefix, rank, count, parent->timeout_s, out);
-    if (status == TDM_ERR_TIMEOUT)
+    tdmi_engine *engine = NULL;
+    status = alone ? parent->engine->ops->open_sub(parent->engine, ranks, count, &engine) : TDM_OK;
+    if (status == TDM_OK)
+        status = tdmi_group_make(parent->world, parent, name, prefix, rank, count, parent->timeout_s, engine, out);
+    if (status == TDM_OK && parent->engine != NULL && !alone) {
+        status = tdmi_group_attach_engine(*out, parent->engine->ops);
+        if (status != TDM_OK)
+            tdm_group_destroy(*out);
+    }
+    if (status == TDM_ERR_TIMEOUT && !alone)
         explain(parent, ranks, count, text);
     return status;
 }

@@ -107,11 +107,11 @@ static void wait_on(tdm_work *work)
             yields = 0;
             checked = checked == 0 ? now : checked;
         }
-        const bool sleeps = !moved && now - idle_since >= spin_ns(work) && !(world->crowded && yields++ < YIELDS);
+        const bool sleeps = !work->by_engine && !moved && now - idle_since >= spin_ns(work) && !(world->crowded && yields++ < YIELDS);
         if (sleeps && sleep_once(work, &moved))
             return;
-        if (!sleeps && !moved && world->crowded)
-            sched_yield();
+        if (!sleeps && !moved && (world->crowded || work->by_engine))
+            sched_yield(); /* an engine moves on only while it is called */
         if (sleeps)
             now = tdmi_now_ns();
         if (now - checked >= (sleeps ? CHECK_ASLEEP_NS : CHECK_AWAKE_NS)) {

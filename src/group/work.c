@@ -50,6 +50,8 @@ void tdmi_group_free_work(tdm_group *group)
         tdm_work *work = group->made;
         group->made = work->next_made;
         tdmi_run_free(&work->run);
+        tdmi_free(work->slice);
+        tdmi_free(work->slice_counts);
         tdmi_free(work);
     }
 }
@@ -104,7 +106,7 @@ static bool advance_messages(tdm_group *group, bool *moved)
 /* Of a call that is not over. */
 static void note_progress(tdm_group *group, tdm_work *work)
 {
-    if (!work->started && work->run.state >= TDMI_RUN_STEPPING) {
+    if (!work->started && (work->by_engine || work->run.state >= TDMI_RUN_STEPPING)) {
         tdmi_recorder_started(&group->recorder, work->entry, !work->waited);
         work->started = true;
     }
@@ -118,7 +120,8 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
     for (tdm_work **at = &group->active; *at != NULL;) {
         tdm_work *work = *at;
         bool over = false;
-        tdm_status status = tdmi_run_advance(&work->run, &turns, &over, moved);
+        tdm_status status = work->by_engine ? tdmi_engine_call_advance(work, epilogues, &over)
+                                            : tdmi_run_advance(&work->run, &turns, &over, moved);
         if (status == TDM_ERR_PEER_LOST)
             tdmi_group_lost(group);
         else if (status != TDM_OK)
@@ -191,7 +194,8 @@ static tdm_status prepare(tdm_group *group, const tdmi_request *request, tdm_wor
     tdm_status status = take_idle(group, out);
     if (status != TDM_OK)
         return status;
-    status = tdmi_run_start(&(*out)->run, &group->team, group->number + 1, request);
+    status = tdmi_group_engine_takes(group, request) ? tdmi_engine_call_start(*out, group->number + 1, request)
+                                                     : tdmi_run_start(&(*out)->run, &group->team, group->number + 1, request);
     if (status != TDM_OK)
         give_idle(group, *out);
     return status;
@@ -210,7 +214,7 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
     if (status == TDM_OK) {
         bool moved = false;
         group->number++;
-        const bool spins = waits && may_spin(group);
+        const bool spins = waits && !work->by_engine && may_spin(group);
         if (spins && spin(group, work, now_ns)) {
             pthread_mutex_unlock(&group->lock);
             *out = NULL;
@@ -290,7 +294,10 @@ static tdm_status finish(tdm_work *work)
             break;
         }
     work->rests = work->kept;
-    if (!work->kept) {
+    if (work->by_engine) {
+        tdmi_engine_call_end(work);
+        give_idle(group, work);
+    } else if (!work->kept) {
         tdmi_run_end(&work->run); /* until here the handle knows its plan */
         give_idle(group, work);
     }
@@ -398,6 +405,8 @@ tdm_status tdm_work_keep(tdm_work *work)
 {
     if (work->is_message)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_work_keep: a send or receive cannot be kept");
+    if (work->by_engine)
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "tdm_work_keep: a call of engine %s cannot be kept", tdm_group_engine(work->group));
     work->kept = true;
     return work->set != NULL ? tdmi_set_keep(work->set) : TDM_OK;
 }
@@ -451,7 +460,7 @@ const char *tdm_work_algorithm(tdm_work *work)
     if (work->set != NULL)
         return tdmi_set_work(work->set, 0) != NULL ? tdm_work_algorithm(tdmi_set_work(work->set, 0)) : NULL;
     pthread_mutex_lock(&work->group->lock);
-    const char *name = work->is_message ? NULL : algorithm_name(work->run.way);
+    const char *name = work->is_message ? NULL : work->by_engine ? tdm_group_engine(work->group) : algorithm_name(work->run.way);
     pthread_mutex_unlock(&work->group->lock);
     return name;
 }

@@ -20,6 +20,8 @@ static const char *secret_of(const tdmi_settings *settings)
 
 static tdm_status open_store(const tdmi_settings *settings, tdmi_world *world)
 {
+    if (settings->engine != NULL && settings->engine->meets_alone)
+        return TDM_OK;
     world->store = settings->store;
     if (world->store != NULL || settings->size == 1)
         return TDM_OK;
@@ -114,14 +116,30 @@ tdm_status tdm_group_create(const tdm_group_options *options, tdm_group **out)
     tdm_status status = tdmi_settings_make(options, &settings);
     if (status != TDM_OK)
         return status;
+    tdmi_engine *alone = NULL;
+    if (settings.engine != NULL && settings.engine->meets_alone) {
+        status = settings.engine->open(&(tdmi_engine_start){.rank = settings.rank, .size = settings.size}, &alone);
+        if (status != TDM_OK)
+            return status;
+        settings.rank = alone->rank;
+        settings.size = alone->size;
+    }
     status = make_world(&settings, &world);
-    if (status != TDM_OK)
+    if (status != TDM_OK) {
+        if (alone != NULL)
+            settings.engine->close(alone, false);
         return status;
-    if (settings.size > 1)
+    }
+    if (settings.size > 1 && alone == NULL)
         status = tdmi_rendezvous_prefix(world->store, settings.name, settings.rank, prefix);
     tdm_group *group = NULL;
     if (status == TDM_OK)
-        status = tdmi_group_make(world, NULL, settings.name, prefix, settings.rank, settings.size, settings.timeout_s, &group);
+        status = tdmi_group_make(world, NULL, settings.name, prefix, settings.rank, settings.size, settings.timeout_s, alone, &group);
+    if (status == TDM_OK && settings.engine != NULL && alone == NULL) {
+        status = tdmi_group_attach_engine(group, settings.engine);
+        if (status != TDM_OK)
+            tdm_group_destroy(group);
+    }
     if (status == TDM_OK) {
         world->crowded = is_crowded(group);
         /* All ranks have all they need from the store now: it may close with the first rank that leaves. */
@@ -170,6 +188,8 @@ bool tdm_group_is_local(const tdm_group *group, int rank)
 
 const char *tdm_group_transport(const tdm_group *group)
 {
+    if (group->engine != NULL && group->engine->ops->meets_alone)
+        return group->engine->ops->name;
     if (group->local_size == group->size)
         return group->size == 1 ? "self" : "shm";
     if (group->ucx != NULL)

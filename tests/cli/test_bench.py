@@ -214,7 +214,9 @@ class Bench(unittest.TestCase):
                 (["allreduce", "-d", "float31"], "not float31"),
                 (["allreduce", "-b", "2M", "-e", "1M"], "no size to measure"),
                 (["allreduce", "--csv", "--json"], "choose one"),
-                (["allreduce", "--engine", "mpi"], "unknown option --engine"),
+                (["allreduce", "--engine", "mpi"], "engine mpi needs mpirun or srun"),
+                (["allreduce", "--engine", "mpi", "--algo", "ring"], "not those of engine mpi"),
+                (["allreduce", "--engines", "mpi"], "unknown option --engines"),
                 (["allreduce", "-n", "-1"], "-n -1")]:
             done = bench(*arguments)
             self.assertEqual(done.returncode, 2, (arguments, done.stderr))

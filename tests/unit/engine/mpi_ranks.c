@@ -1,0 +1,271 @@
+/* mpi_ranks.c - one rank of a job that mpirun starts: every operation over engine mpi, against values that everybody knows.
+ * The plug-in it loads is built with few elements in one MPI call, so that the ways of large counts are taken too. */
+#include "coll/op.h"
+#include "group/fused.h"
+#include "measure/pattern.h"
+
+#include <tandem/tandem.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, n;
+
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            printf("rank %d, %s:%d: ", rank, __FILE__, __LINE__);                                                      \
+            printf(__VA_ARGS__);                                                                                       \
+            printf(" (last error: %s)\n", tdm_error_text());                                                           \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+#define OK(call) CHECK((call) == TDM_OK, "%s", #call)
+
+static void *block(size_t nbytes)
+{
+    void *out = calloc(nbytes + 16, 1);
+    CHECK(out != NULL, "no memory");
+    return out;
+}
+
+/* ---- equal parts ---- */
+
+static void reduces(tdm_group *group, tdm_dtype dtype, tdm_op op, size_t count, bool in_place)
+{
+    const size_t size = tdm_dtype_size(dtype), whole = count * (size_t)n;
+    char *in = block(whole * size), *out = in_place ? in : block(whole * size);
+    tdmi_pattern_fill(dtype, op, rank, 0, in, count);
+    OK(tdm_allreduce(group, in, out, count, dtype, op, NULL));
+    CHECK(tdmi_pattern_wrong_result(dtype, op, n, 0, out, count) == 0, "allreduce of %zu %s, %s, in place %d", count,
+          tdm_dtype_name(dtype), tdm_op_name(op), in_place);
+    tdmi_pattern_fill(dtype, op, rank, 0, in, count);
+    OK(tdm_reduce(group, in, rank == 1 ? out : NULL, count, dtype, op, 1, NULL));
+    CHECK(rank != 1 || tdmi_pattern_wrong_result(dtype, op, n, 0, out, count) == 0, "reduce of %zu %s, %s", count, tdm_dtype_name(dtype),
+          tdm_op_name(op));
+    tdmi_pattern_fill(dtype, op, rank, 0, in, whole);
+    char *part = in_place ? in + (size_t)rank * count * size : out;
+    OK(tdm_reduce_scatter(group, in, part, count, dtype, op, NULL));
+    CHECK(tdmi_pattern_wrong_result(dtype, op, n, (size_t)rank * count, part, count) == 0, "reduce_scatter of %zu %s, %s, in place %d",
+          count, tdm_dtype_name(dtype), tdm_op_name(op), in_place);
+    if (!in_place)
+        free(out);
+    free(in);
+}
+
+static void moves(tdm_group *group, tdm_dtype dtype, size_t count, bool in_place)
+{
+    const size_t size = tdm_dtype_size(dtype), whole = count * (size_t)n * size, own = (size_t)rank * count * size;
+    char *a = block(whole), *b = block(whole);
+    tdmi_pattern_fill(dtype, TDM_SUM, rank, 0, in_place ? b + own : a, count);
+    OK(tdm_all_gather(group, in_place ? b + own : a, b, count, dtype, NULL));
+    for (int r = 0; r < n; r++)
+        CHECK(tdmi_pattern_wrong_copy(dtype, TDM_SUM, r, 0, b + (size_t)r * count * size, count) == 0, "all_gather of %zu", count);
+    memset(b, 0x5a, whole);
+    tdmi_pattern_fill(dtype, TDM_SUM, rank, 0, in_place && rank == 2 ? b + own : a, count);
+    OK(tdm_gather(group, in_place && rank == 2 ? b + own : a, rank == 2 ? b : NULL, count, dtype, 2, NULL));
+    for (int r = 0; r < n && rank == 2; r++)
+        CHECK(tdmi_pattern_wrong_copy(dtype, TDM_SUM, r, 0, b + (size_t)r * count * size, count) == 0, "gather of %zu", count);
+    tdmi_pattern_fill(dtype, TDM_SUM, rank, 0, a, count * (size_t)n);
+    char *out = in_place && rank == 1 ? a + own : b;
+    OK(tdm_scatter(group, rank == 1 ? a : NULL, out, count, dtype, 1, NULL));
+    CHECK(tdmi_pattern_wrong_copy(dtype, TDM_SUM, 1, (size_t)rank * count, out, count) == 0, "scatter of %zu", count);
+    tdmi_pattern_fill(dtype, TDM_SUM, rank, 0, a, count * (size_t)n);
+    OK(tdm_alltoall(group, a, in_place ? a : b, count, dtype, NULL));
+    for (int r = 0; r < n; r++)
+        CHECK(tdmi_pattern_wrong_copy(dtype, TDM_SUM, r, (size_t)rank * count, (in_place ? a : b) + (size_t)r * count * size, count) == 0,
+              "alltoall of %zu", count);
+    tdmi_pattern_fill(dtype, TDM_SUM, rank, 0, a, count);
+    OK(tdm_broadcast(group, a, count, dtype, 1, NULL));
+    CHECK(tdmi_pattern_wrong_copy(dtype, TDM_SUM, 1, 0, a, count) == 0, "broadcast of %zu", count);
+    free(a);
+    free(b);
+}
+
+static void every_type_and_operation(tdm_group *group)
+{
+    static const size_t counts[] = {0, 7, 250};
+    for (int dtype = 0; dtype < TDM_DTYPE_COUNT; dtype++) {
+        for (int op = 0; op < TDM_OP_COUNT; op++)
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+                if (tdmi_op_check((tdm_dtype)dtype, (tdm_op)op, "test", "native") == TDM_OK)
+                    reduces(group, (tdm_dtype)dtype, (tdm_op)op, counts[i], (i + (size_t)op + (size_t)dtype) % 2 != 0);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+            moves(group, (tdm_dtype)dtype, counts[i], (i + (size_t)dtype) % 2 != 0);
+    }
+    OK(tdm_barrier(group, NULL));
+    uint8_t byte = 1;
+    CHECK(tdm_allreduce(group, &byte, &byte, 1, TDM_BOOL, TDM_AVG, NULL) == TDM_ERR_UNSUPPORTED, "an average of bools");
+    CHECK(strstr(tdm_error_text(), "engine mpi") != NULL && strstr(tdm_error_text(), "bool") != NULL, "names");
+}
+
+/* ---- parts of different sizes ---- */
+
+static void uneven(tdm_group *group, size_t unit)
+{
+    const size_t counts[3] = {3 * unit, 0, unit + 1}, total = 4 * unit + 1, starts[3] = {0, 3 * unit, 3 * unit};
+    int32_t *a = block(total * 16), *b = block(total * 16);
+    tdmi_pattern_fill(TDM_I32, TDM_SUM, rank, 0, a, counts[rank]);
+    OK(tdm_all_gatherv(group, a, b, counts, TDM_I32, NULL));
+    for (int r = 0; r < n; r++)
+        CHECK(tdmi_pattern_wrong_copy(TDM_I32, TDM_SUM, r, 0, b + starts[r], counts[r]) == 0, "all_gatherv");
+    memset(b, 0x5a, total * 4);
+    OK(tdm_gatherv(group, a, counts[rank], b, counts, TDM_I32, 0, NULL));
+    for (int r = 0; r < n && rank == 0; r++)
+        CHECK(tdmi_pattern_wrong_copy(TDM_I32, TDM_SUM, r, 0, b + starts[r], counts[r]) == 0, "gatherv");
+    tdmi_pattern_fill(TDM_I32, TDM_SUM, rank, 0, a, total);
+    OK(tdm_scatterv(group, a, counts, b, counts[rank], TDM_I32, 2, NULL));
+    CHECK(tdmi_pattern_wrong_copy(TDM_I32, TDM_SUM, 2, starts[rank], b, counts[rank]) == 0, "scatterv");
+    tdmi_pattern_fill(TDM_I32, TDM_SUM, rank, 0, a, total);
+    OK(tdm_reduce_scatterv(group, a, b, counts, TDM_I32, TDM_SUM, NULL));
+    CHECK(tdmi_pattern_wrong_result(TDM_I32, TDM_SUM, n, starts[rank], b, counts[rank]) == 0, "reduce_scatterv");
+    /* rank r gives r + p times unit elements to rank p */
+    size_t in_counts[3], out_counts[3], first = 0;
+    for (int p = 0; p < n; p++)
+        in_counts[p] = out_counts[p] = (size_t)(rank + p) * unit;
+    tdmi_pattern_fill(TDM_I32, TDM_SUM, rank, 0, a, 9 * unit > total * 4 ? total * 4 : 9 * unit);
+    OK(tdm_alltoallv(group, a, in_counts, b, out_counts, TDM_I32, NULL));
+    for (int p = 0; p < n; first += out_counts[p++]) {
+        size_t there = 0;
+        for (int q = 0; q < rank; q++)
+            there += (size_t)(p + q) * unit;
+        CHECK(tdmi_pattern_wrong_copy(TDM_I32, TDM_SUM, p, there, b + first, out_counts[p]) == 0, "alltoallv from %d", p);
+    }
+    free(a);
+    free(b);
+}
+
+/* ---- operations of callers ---- */
+
+static void join_strings(void *context, const void *a, const void *b, void *out, size_t count, tdm_dtype dtype)
+{
+    (void)context, (void)dtype; /* digits of a, then those of b: associative, not commutative */
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t x = ((const uint64_t *)a)[i], y = ((const uint64_t *)b)[i];
+        uint64_t shift = 1;
+        while (shift <= y)
+            shift *= 10;
+        ((uint64_t *)out)[i] = x * shift + y;
+    }
+}
+
+static void made_operations(tdm_group *group)
+{
+    tdm_op join, twice, half;
+    uint64_t values[150];
+    float scalar = (float)(rank + 1);
+    for (int i = 0; i < 150; i++)
+        values[i] = (uint64_t)rank + 1;
+    OK(tdm_op_create(join_strings, NULL, "join", &join));
+    OK(tdm_allreduce(group, values, values, 150, TDM_U64, join, NULL));
+    for (int i = 0; i < 150; i++)
+        CHECK(values[i] == 123, "joined to %llu", (unsigned long long)values[i]);
+    OK(tdm_op_free(join));
+    float f[4] = {1, 2, 3, 4};
+    OK(tdm_op_create_premul(TDM_F32, &scalar, &twice));
+    OK(tdm_allreduce(group, f, f, 4, TDM_F32, twice, NULL));
+    CHECK(f[0] == 6 && f[3] == 24, "premultiplied: %g %g", (double)f[0], (double)f[3]);
+    OK(tdm_op_free(twice));
+    uint16_t halves[6] = {0x3f80, 0x3f80, 0x3f80, 0x4000, 0x4000, 0x4000}, part[2]; /* 1 and 2 in bfloat16 */
+    OK(tdm_op_create_premul(TDM_BF16, &scalar, &half));
+    OK(tdm_reduce_scatter(group, halves, part, 2, TDM_BF16, half, NULL));
+    CHECK(part[1] == (rank == 0 ? 0x40c0 : 0x4140), "premultiplied halves: %x", part[1]);
+    OK(tdm_op_free(half));
+}
+
+/* ---- the life of calls ---- */
+
+static void epilogue(void *arg, size_t first, size_t count, const void *reduced)
+{
+    CHECK(tdmi_pattern_wrong_result(TDM_F32, TDM_SUM, n, first, reduced, count) == 0, "fused reduce-scatter");
+    *(size_t *)arg += count;
+}
+
+static void many_at_once_and_fused(tdm_group *group)
+{
+    static float data[8][1000];
+    tdm_work *work[8];
+    for (int i = 0; i < 8; i++) {
+        tdmi_pattern_fill(TDM_F32, TDM_SUM, rank, 0, data[i], 1000);
+        OK(tdm_allreduce(group, data[i], data[i], 1000, TDM_F32, TDM_SUM, &work[i]));
+    }
+    CHECK(strcmp(tdm_work_algorithm(work[7]), "mpi") == 0, "the name of what does it");
+    for (int i = 7; i >= 0; i--) {
+        for (bool done = false; i == 3 && !done;)
+            OK(tdm_work_test(work[i], &done));
+        OK(tdm_work_wait(work[i]));
+        CHECK(tdmi_pattern_wrong_result(TDM_F32, TDM_SUM, n, 0, data[i], 1000) == 0, "call %d of many", i);
+    }
+    size_t seen = 0, first, count;
+    tdmi_pattern_fill(TDM_F32, TDM_SUM, rank, 0, data[0], 1000);
+    OK(tdmi_reduce_scatter_fused(group, data[0], 1000, TDM_F32, TDM_SUM, epilogue, &seen, NULL));
+    tdmi_slice(1000, TDM_F32, rank, n, &first, &count);
+    CHECK(seen == count, "%zu of %zu elements handed on", seen, count);
+}
+
+static void sub_groups(tdm_group *group)
+{
+    const int pair[2] = {2, 0};
+    tdm_group *sub;
+    if (rank == 1) {
+        CHECK(tdm_group_create_sub(group, pair, 2, &sub) == TDM_ERR_INVALID, "a stranger in a sub-group");
+        return;
+    }
+    OK(tdm_group_create_sub(group, pair, 2, &sub));
+    int64_t value = rank;
+    OK(tdm_broadcast(sub, &value, 1, TDM_I64, 0, NULL));
+    CHECK(value == 2 && tdm_group_rank(sub) == (rank == 2 ? 0 : 1) && tdm_group_size(sub) == 2, "the pair's first is rank 2");
+    tdm_group_destroy(sub);
+}
+
+static void errors(tdm_group *group)
+{
+    const size_t one[3] = {1, 1, 1}, more[3] = {1, 2, 2};
+    int32_t in[6] = {0}, out[6];
+    int all[3] = {0, 1, 2};
+    tdm_group *sub;
+    OK(tdm_group_create_sub(group, all, 3, &sub));
+    tdm_status status = tdm_alltoallv(sub, in, rank == 0 ? more : one, out, one, TDM_I32, NULL);
+    CHECK(status == (rank == 0 ? TDM_OK : TDM_ERR_MISMATCH), "parts that differ: %s", tdm_status_name(status));
+    tdm_group_options options;
+    tdm_group_options_init(&options);
+    options.timeout_s = 0.3;
+    tdm_group *late;
+    OK(tdm_group_create(&options, &late));
+    if (rank != 0) { /* rank 0 never comes */
+        status = tdm_allreduce(late, in, in, 6, TDM_I32, TDM_SUM, NULL);
+        CHECK(status == TDM_ERR_TIMEOUT && strstr(tdm_error_text(), "engine mpi") != NULL, "a rank that does not come: %s",
+              tdm_status_name(status));
+    }
+    tdm_group_destroy(late);
+    printf("rank %d: all right\n", rank);
+    fflush(stdout);
+    OK(tdm_barrier(group, NULL)); /* the first rank that is gone ends the job */
+}
+
+int main(int argc, char **argv)
+{
+    tdm_group *group;
+    if (tdm_group_create(NULL, &group) != TDM_OK) {
+        printf("%s\n", tdm_error_text());
+        return 1;
+    }
+    rank = tdm_group_rank(group);
+    n = tdm_group_size(group);
+    CHECK(n == 3 && strcmp(tdm_group_engine(group), "mpi") == 0 && strcmp(tdm_group_transport(group), "mpi") == 0, "%d ranks", n);
+    if (argc > 1 && strcmp(argv[1], "errors") == 0) {
+        errors(group);
+        fflush(stdout);
+        _Exit(0); /* calls are under way that never end */
+    }
+    every_type_and_operation(group);
+    for (size_t unit = 0; unit < 60; unit += 12)
+        uneven(group, unit);
+    made_operations(group);
+    many_at_once_and_fused(group);
+    sub_groups(group);
+    tdm_group_destroy(group);
+    printf("rank %d: all right\n", rank);
+    return 0;
+}
