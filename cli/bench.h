@@ -94,6 +94,9 @@ tdm_status bench_open(const bench_plan *plan, bench **out);
 tdm_status bench_part(bench *b);
 void bench_close(bench *b);
 int bench_rank(const bench *b);
+/* Takes buffers again, of the kind of memory that the plan now says. */
+tdm_status bench_renew(bench *b);
+tdm_group *bench_world(const bench *b); /* all ranks, by default algorithms */
 int bench_ranks(const bench *b);
 const char *bench_transport(const bench *b);
 /* From here on calls take what TANDEM_ALGO says. */

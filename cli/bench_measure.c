@@ -18,6 +18,7 @@ struct bench {
     tdm_group *world;
     bench_call call; /* the call under test, and the group for it */
     int rank, ranks;
+    bool blocks_of_malloc;
     unsigned char *block[2]; /* each as large as the larger buffer of the largest call */
     double *samples;
     int64_t *numbers; /* for world */
@@ -31,9 +32,21 @@ static tdm_status no_memory(int rank, size_t nbytes)
     return TDM_ERR_NO_MEMORY;
 }
 
-static tdm_status allocate(bench *b)
+static void give_blocks(bench *b)
+{
+    for (int i = 0; i < 2; i++) {
+        if (b->blocks_of_malloc)
+            free(b->block[i]);
+        else if (b->world != NULL)
+            tdm_free(b->world, b->block[i]);
+        b->block[i] = NULL;
+    }
+}
+
+static tdm_status take_blocks(bench *b)
 {
     const size_t nbytes = bench_bytes(b->plan, b->ranks, bench_count(b->plan, b->ranks, b->plan->max_bytes)) + 64;
+    b->blocks_of_malloc = b->plan->malloc_memory;
     for (int i = 0; i < 2 && b->plan->op != BENCH_BARRIER; i++) {
         void *block = NULL;
         if (!b->plan->malloc_memory) {
@@ -46,9 +59,23 @@ static tdm_status allocate(bench *b)
         memset(block, 0, nbytes);
         b->block[i] = block;
     }
+    return TDM_OK;
+}
+
+tdm_status bench_renew(bench *b)
+{
+    give_blocks(b);
+    return take_blocks(b);
+}
+
+static tdm_status allocate(bench *b)
+{
+    tdm_status st = take_blocks(b);
+    if (st != TDM_OK)
+        return st;
     b->samples = calloc((size_t)b->plan->iterations + 1, sizeof *b->samples);
     b->numbers = calloc((size_t)b->plan->iterations + 2 * (size_t)b->ranks + 1, sizeof *b->numbers);
-    return b->samples != NULL && b->numbers != NULL ? TDM_OK : no_memory(b->rank, nbytes);
+    return b->samples != NULL && b->numbers != NULL ? TDM_OK : no_memory(b->rank, (size_t)b->plan->iterations * sizeof *b->samples);
 }
 
 tdm_status bench_open(const bench_plan *plan, bench **out)
@@ -77,11 +104,7 @@ void bench_close(bench *b)
     if (b == NULL)
         return;
     tdm_group_destroy(b->call.group);
-    for (int i = 0; i < 2; i++)
-        if (b->plan->malloc_memory)
-            free(b->block[i]);
-        else if (b->world != NULL)
-            tdm_free(b->world, b->block[i]);
+    give_blocks(b);
     tdm_group_destroy(b->world);
     free(b->samples);
     free(b->numbers);
@@ -97,6 +120,11 @@ tdm_status bench_part(bench *b)
 int bench_rank(const bench *b)
 {
     return b->rank;
+}
+
+tdm_group *bench_world(const bench *b)
+{
+    return b->world;
 }
 
 int bench_ranks(const bench *b)

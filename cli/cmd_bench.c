@@ -1,15 +1,12 @@
 /* cmd_bench.c - `tandem bench`: measures one operation, on ranks it starts itself or on those of the job it is part of. */
 #include "bench_compare.h"
 #include "command.h"
+#include "start_ranks.h"
 
-#include <tandem/launch.h>
-
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct bench_values {
     int ranks; /* 0: not given */
@@ -117,34 +114,6 @@ static int read_arguments(bench_values *v, int argc, char **argv)
         return usage("engine mpi needs mpirun or srun; start the command with it: mpirun -n 2 tandem bench ", argv[1]);
     v->plan.malloc_memory = strcmp(v->memory, "malloc") == 0;
     return CLI_DONE;
-}
-
-/* This command again, as the ranks of a job. */
-static int start_ranks(const bench_values *v, char **argv)
-{
-    static char self[PATH_MAX];
-    tdm_launch_options launch;
-    int exit_code, argc = 0;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0)
-        return usage("/proc/self/exe cannot be read, so the ranks cannot be started", "");
-    while (argv[argc] != NULL)
-        argc++;
-    const char **args = calloc((size_t)argc + 3, sizeof *args);
-    if (args == NULL)
-        return CLI_NO_SPACE;
-    args[0] = self;
-    args[1] = "bench";
-    memcpy(args + 2, argv + 1, (size_t)(argc - 1) * sizeof *args);
-    tdm_launch_options_init(&launch);
-    launch.name = "tandem bench";
-    launch.argv = args;
-    launch.ranks = v->ranks;
-    launch.inherit_rank0 = true;
-    launch.quiet = true;
-    tdm_status st = tdm_launch(&launch, &exit_code);
-    free(args);
-    return st == TDM_OK ? exit_code : cli_fail("bench", st);
 }
 
 static bench_format format_of(const bench_values *v)
@@ -329,7 +298,7 @@ static int run(int argc, char **argv)
     if (cli_parse(&cli_bench, &argc, argv, &values, &exit_code)) {
         exit_code = read_arguments(&values, argc, argv);
         if (exit_code == CLI_DONE)
-            exit_code = values.compare != NULL ? compare(&values) : is_in_a_job() ? run_as_rank(&values) : start_ranks(&values, copy);
+            exit_code = values.compare != NULL ? compare(&values) : cli_is_in_a_job() ? run_as_rank(&values) : cli_start_ranks("bench", values.ranks, copy);
     }
     free(copy);
     return exit_code;

@@ -10,6 +10,7 @@ const cli_command *const cli_commands[] = {
     &cli_generate,
     &cli_run,
     &cli_train,
+    &cli_tune,
 };
 const size_t cli_command_count = sizeof cli_commands / sizeof *cli_commands;
 

@@ -7,7 +7,7 @@
 #include <tandem/status.h>
 
 /* The table of commands is in command.c; each command is declared here and lives in cmd_<name>.c. */
-extern const cli_command cli_bench, cli_doctor, cli_generate, cli_run, cli_train;
+extern const cli_command cli_bench, cli_doctor, cli_generate, cli_run, cli_train, cli_tune;
 
 extern const cli_command *const cli_commands[];
 extern const size_t cli_command_count;

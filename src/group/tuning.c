@@ -41,15 +41,15 @@ static uint64_t add_hash(uint64_t h, const void *data, size_t nbytes)
     return h;
 }
 
-/* Processor, kernel, and the cores this process may use. */
+/* Processor, kernel and cores: not those of this rank alone, to which it may be bound. */
 static uint64_t fingerprint(void)
 {
     struct utsname system;
-    const int cores = tdmi_cpu_usable(), isa = (int)tdmi_cpu_isa();
+    const int cores[2] = {(int)sysconf(_SC_NPROCESSORS_ONLN), tdmi_cpu_quota()}, isa = (int)tdmi_cpu_isa();
     uint64_t h = add_hash(1469598103934665603ull, tdmi_cpu_model(), strlen(tdmi_cpu_model()));
     if (uname(&system) == 0)
         h = add_hash(h, system.release, strlen(system.release));
-    h = add_hash(h, &cores, sizeof cores);
+    h = add_hash(h, cores, sizeof cores);
     return add_hash(h, &isa, sizeof isa);
 }
 

@@ -22,7 +22,7 @@ FEW = ["-w", "1", "-i", "3"]
 def bench(*arguments, **variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TANDEM_") and k not in ("RANK", "WORLD_SIZE")}
     return subprocess.run([TANDEM, "bench", *arguments], capture_output=True, text=True, timeout=60,
-                          env={**environment, **variables})
+                          env={**environment, "TANDEM_TUNE_FILE": "off", **variables})
 
 
 def no_constant(name):
@@ -197,7 +197,7 @@ class Bench(unittest.TestCase):
     def test_explain_shows_steps_and_measures_nothing(self):
         done = bench("allreduce", "-n", "2", "-b", "64", "-e", "64", "--algo", "direct", "--explain")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.startswith("allreduce of 16 float32, sum, rank 0 of 2: direct\n     0  publish\n"), done.stdout)
+        self.assertTrue(done.stdout.startswith("allreduce of 16 float32, sum, rank 0 of 2: direct; forced by TANDEM_ALGO\n     0  publish\n"), done.stdout)
 
     def test_what_cannot_be_is_said_once_and_exits_with_2(self):
         for arguments, text in [
