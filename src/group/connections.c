@@ -2,6 +2,7 @@
  * messages. Every rank opens a door, tells the others where it is, lets the lower ranks in, then connects to the higher ones. */
 #include "group/group.h"
 
+#include "core/clock.h"
 #include "core/config.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LOOK_EVERY_NS (200 * TDMI_NS_PER_MS) /* at whether a rank has gone */
 
 typedef struct endpoint {
     char host[TDMI_TCP_HOST_MAX];
@@ -142,7 +145,13 @@ static tdm_status accept_lower(const connections *c, int64_t deadline_ns)
     while (left > 0) {
         tdmi_tcp_hello hello;
         int fd;
-        tdm_status status = tdmi_tcp_door_next(c->door, deadline_ns, &hello, &fd);
+        const int64_t look_ns = tdmi_now_ns() + LOOK_EVERY_NS;
+        tdm_status status = tdmi_tcp_door_next(c->door, look_ns < deadline_ns ? look_ns : deadline_ns, &hello, &fd);
+        if (status == TDM_ERR_TIMEOUT && !tdmi_deadline_passed(deadline_ns)) {
+            status = tdmi_rendezvous_gone(group->world->store, group->prefix);
+            if (status == TDM_OK)
+                continue;
+        }
         if (status != TDM_OK) {
             bool missing[group->size];
             char ranks[256];

@@ -120,8 +120,7 @@ tdm_status tdmi_rendezvous_end(tdm_store *store, const char *prefix, const char 
     return status;
 }
 
-/* A rank whose connection to the store ended before all had met, or that could not go on. */
-static tdm_status heard_gone(tdm_store *store, const char *prefix)
+tdm_status tdmi_rendezvous_gone(tdm_store *store, const char *prefix)
 {
     char key[TDMI_STORE_KEY_MAX], *text;
     size_t nbytes;
@@ -147,7 +146,7 @@ static tdm_status get_watching(tdm_store *store, const char *prefix, const char 
         tdm_status status = tdmi_store_get(store, key, look_ns < deadline_ns ? look_ns : deadline_ns, value, nbytes);
         if (status != TDM_ERR_TIMEOUT || tdmi_deadline_passed(deadline_ns))
             return status;
-        status = heard_gone(store, prefix);
+        status = tdmi_rendezvous_gone(store, prefix);
         if (status == TDM_OK && watched != NULL) {
             pthread_mutex_lock(&watched->lock);
             tdmi_group_check(watched);

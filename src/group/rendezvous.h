@@ -15,6 +15,8 @@ tdm_status tdmi_rendezvous_prefix(tdm_store *store, const char *name, int rank, 
  * could not be, which the others learn too; gives `status`. */
 tdm_status tdmi_rendezvous_begin(tdm_store *store, const char *prefix, const char *group, int rank);
 tdm_status tdmi_rendezvous_end(tdm_store *store, const char *prefix, const char *group, int rank, tdm_status status);
+/* For other waits between them: an error if a rank's connection to the store ended before all had met, or it could not go on. */
+tdm_status tdmi_rendezvous_gone(tdm_store *store, const char *prefix);
 
 /* Every rank gives a record and gets all n, in new blocks records_out[r] of nbytes_out[r] bytes, freed with tdmi_free by the
  * caller (on success). Where ranks are missing at the deadline, one text is agreed on that lists all of them, sorted, and
