@@ -3,13 +3,16 @@
 
 #include "coll/meet.h"
 #include "coll/reduce.h"
+#include "core/cpu.h"
 #include "core/dtype.h"
 
 #include <string.h>
 
 #define PIECE_BYTES ((size_t)512 << 10)  /* of one rank's buffer at a time: about 0.1 ms */
 #define TILE_BYTES ((size_t)16 << 10)    /* handed to an epilogue: stays in the first-level cache */
-#define STREAM_BYTES ((size_t)8 << 20)   /* buffers above this do not stay in a cache: results go past it, but not to STAGE */
+/* Results of larger buffers go past the cache, but not to STAGE: of what does not stay in the core's own cache. Stores that pass
+ * by then take 20 to 35 % less time, however large the shared cache is (Sapphire Rapids, 4 MiB, out of place). */
+#define STREAM_BYTES ((size_t)2 << 20)
 
 tdm_dtype tdmi_work_dtype(const tdmi_run *run, tdmi_buffer buffer)
 {
@@ -45,7 +48,8 @@ char *tdmi_work_address(const tdmi_run *run, tdmi_range range)
 /* Whether what is written there is too long to stay in a cache. */
 static bool streams(const tdmi_run *run, tdmi_buffer to)
 {
-    return to == TDMI_BUFFER_OUT && tdmi_call_bytes(&run->request.call, run->team->n) > STREAM_BYTES;
+    const size_t nbytes = to == TDMI_BUFFER_OUT ? tdmi_call_bytes(&run->request.call, run->team->n) : 0;
+    return nbytes > STREAM_BYTES && nbytes > tdmi_cpu_own_cache();
 }
 
 /* Elements of one type. */

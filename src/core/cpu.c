@@ -22,6 +22,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static tdmi_isa isa;        /* written once under `once` */
 static char model[128];     /* written once under `once` */
 static bool intel;          /* written once under `once` */
+static size_t own_cache;    /* written once under `once` */
 
 static tdmi_isa best_isa(void)
 {
@@ -59,6 +60,10 @@ static void read_cpu(void)
         }
         fclose(file);
     }
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    const long level2 = sysconf(_SC_LEVEL2_CACHE_SIZE); /* slow: it asks the processor, which in a guest asks the host */
+    own_cache = level2 > 0 ? (size_t)level2 : 0;
+#endif
     isa = best_isa();
     const char *wanted = tdmi_config_text(TDMI_CONFIG_ISA);
     if (strcmp(wanted, "auto") == 0)
@@ -95,6 +100,12 @@ bool tdmi_cpu_is_intel(void)
 {
     pthread_once(&once, read_cpu);
     return intel;
+}
+
+size_t tdmi_cpu_own_cache(void)
+{
+    pthread_once(&once, read_cpu);
+    return own_cache;
 }
 
 /* The first line of a file, or false. */

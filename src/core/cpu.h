@@ -35,6 +35,8 @@ static inline void tdmi_cpu_pause(void)
     __asm__ volatile("yield");
 #endif
 }
+/* Bytes of the second-level cache, which is a core's own; 0: not known. */
+size_t tdmi_cpu_own_cache(void);
 /* Physical memory of this machine in bytes, limited by the cgroup's limit. */
 size_t tdmi_memory_total(void);
 

@@ -50,6 +50,13 @@ static void a_thread_knows_its_cores(void **state)
     assert_false(tdmi_cpus_crowded(set, 1, INT_MAX));
 }
 
+static void the_own_cache_has_a_size_that_caches_have(void **state)
+{
+    (void)state;
+    const size_t nbytes = tdmi_cpu_own_cache();
+    assert_true(nbytes == 0 || (nbytes >= 64 << 10 && nbytes <= 1 << 28));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -58,6 +65,7 @@ int main(void)
         cmocka_unit_test(a_quota_below_the_ranks_crowds_them),
         cmocka_unit_test(ranks_whose_cores_are_not_known_are_left_to_spin),
         cmocka_unit_test(a_thread_knows_its_cores),
+        cmocka_unit_test(the_own_cache_has_a_size_that_caches_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
