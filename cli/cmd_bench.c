@@ -110,6 +110,8 @@ static int read_arguments(bench_values *v, int argc, char **argv)
     const char *engine = getenv("TANDEM_ENGINE");
     if (engine != NULL && strcmp(engine, "mpi") == 0 && (v->explain || v->algorithm != NULL))
         return usage("--algo and --explain are about Tandem's own algorithms, not those of engine ", engine);
+    if (engine != NULL && strcmp(engine, "mpi") == 0 && bench_ops[op].reduces && bench_ops[op].algorithm != NULL)
+        return usage("engine mpi sums in its own way; only engine native has ", argv[1]);
     if (engine != NULL && strcmp(engine, "mpi") == 0 && !is_in_a_job())
         return usage("engine mpi needs mpirun or srun; start the command with it: mpirun -n 2 tandem bench ", argv[1]);
     v->plan.malloc_memory = strcmp(v->memory, "malloc") == 0;

@@ -209,6 +209,7 @@ class Bench(unittest.TestCase):
                 (["parameter_server", "--algo", "ring"], "there is only one way of parameter_server"),
                 (["allreduce", "--compare", "mpi,nccl"], "--compare: there are mpi and gloo, not mpi,nccl"),
                 (["allreduce", "--compare", "mpi", "--algo", "all"], "--compare measures one algorithm a size"),
+                (["parameter_server", "--engine", "mpi"], "only engine native has parameter_server"),
                 (["sendrecv", "--explain"], "there are no steps in sendrecv"),
                 ([], "no operation"),
                 (["allreduce", "-d", "float31"], "not float31"),
