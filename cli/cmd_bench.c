@@ -64,14 +64,6 @@ static int usage(const char *text, const char *value)
     return CLI_USAGE;
 }
 
-/* Someone has started this process as a rank: torchrun, tandem run, mpirun, srun. */
-static bool is_in_a_job(void)
-{
-    const char *step = getenv("SLURM_STEP_ID"); /* a number near 2^32 in a batch script, which is no task */
-    const bool is_task = getenv("SLURM_PROCID") != NULL && step != NULL && strtoull(step, NULL, 10) < 4294967280ull;
-    return getenv("RANK") != NULL || getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("PMI_RANK") != NULL || is_task;
-}
-
 /* The rest of the command line; 0, or the exit code after saying what is wrong. */
 static int read_arguments(bench_values *v, int argc, char **argv)
 {
@@ -99,7 +91,7 @@ static int read_arguments(bench_values *v, int argc, char **argv)
         return usage("--explain: there are no steps in ", argv[1]);
     if (v->compare != NULL && !bench_knows_peers(v->compare))
         return usage("--compare: there are mpi and gloo, not ", v->compare);
-    if (v->compare != NULL && is_in_a_job())
+    if (v->compare != NULL && cli_is_in_a_job())
         return usage("--compare starts jobs of its own; start it without a launcher", "");
     if (v->compare != NULL && (v->explain || (v->algorithm != NULL && strcmp(v->algorithm, "all") == 0)))
         return usage("--compare measures one algorithm a size, so neither --explain nor --algo all goes with it", "");
@@ -112,7 +104,7 @@ static int read_arguments(bench_values *v, int argc, char **argv)
         return usage("--algo and --explain are about Tandem's own algorithms, not those of engine ", engine);
     if (engine != NULL && strcmp(engine, "mpi") == 0 && bench_ops[op].reduces && bench_ops[op].algorithm != NULL)
         return usage("engine mpi sums in its own way; only engine native has ", argv[1]);
-    if (engine != NULL && strcmp(engine, "mpi") == 0 && !is_in_a_job())
+    if (engine != NULL && strcmp(engine, "mpi") == 0 && !cli_is_in_a_job())
         return usage("engine mpi needs mpirun or srun; start the command with it: mpirun -n 2 tandem bench ", argv[1]);
     v->plan.malloc_memory = strcmp(v->memory, "malloc") == 0;
     return CLI_DONE;
