@@ -3,10 +3,18 @@
 #include "coll/algorithm.h"
 #include "coll/choice.h"
 
+#include <math.h>
+
 #define RANKS_LOOKED_AT 16 /* of a large group; the longest of them counts */
 
+/* A byte between this rank and a peer. */
+static double beta_of(const tdmi_topology *topology, int peer, const tdmi_costs *costs)
+{
+    return topology->pair_ns == NULL ? costs->beta : topology->pair_ns[topology->rank * topology->n + peer];
+}
+
 /* One after the other, what a rank exchanges, the longer of both directions, and what it sums. */
-static double of_steps(const tdmi_steps *list, const tdmi_call *call, const tdmi_costs *costs)
+static double of_steps(const tdmi_steps *list, const tdmi_call *call, const tdmi_topology *topology, const tdmi_costs *costs)
 {
     const double narrow = (double)tdm_dtype_size(call->dtype), wide = (double)tdm_dtype_size(tdmi_accumulate_dtype(call->dtype, call->op));
     double ns = 0;
@@ -15,7 +23,8 @@ static double of_steps(const tdmi_steps *list, const tdmi_call *call, const tdmi
         const double sent = step->to < 0 ? 0 : (double)step->src.count * (step->src.buffer == TDMI_BUFFER_ACC ? wide : narrow);
         const double received = step->from < 0 ? 0 : (double)step->dst.count * (step->dst.buffer == TDMI_BUFFER_ACC ? wide : narrow);
         if (step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE)
-            ns += costs->alpha + (sent > received ? sent : received) * costs->beta;
+            ns += costs->alpha + fmax(step->to < 0 ? 0 : sent * beta_of(topology, step->to, costs),
+                                      step->from < 0 ? 0 : received * beta_of(topology, step->from, costs));
         if (step->kind == TDMI_STEP_EXCHANGE_REDUCE)
             ns += received * costs->gamma;
         if (step->kind == TDMI_STEP_REDUCE)
@@ -35,7 +44,7 @@ static double counted(const tdmi_algorithm *algorithm, const tdmi_call *call, co
         view.rank = rank;
         tdmi_steps_clear(&list);
         algorithm->steps(&list, call, &view);
-        const double ns = of_steps(&list, call, costs);
+        const double ns = of_steps(&list, call, &view, costs);
         longest = ns > longest ? ns : longest;
     }
     tdmi_steps_free(&list);
@@ -44,7 +53,7 @@ static double counted(const tdmi_algorithm *algorithm, const tdmi_call *call, co
 
 double tdmi_time_ns(const tdmi_algorithm *algorithm, const tdmi_call *call, const tdmi_topology *topology, const tdmi_costs *costs)
 {
-    return algorithm->time != NULL ? algorithm->time(call, topology, costs) : counted(algorithm, call, topology, costs);
+    return algorithm->time != NULL && topology->pair_ns == NULL ? algorithm->time(call, topology, costs) : counted(algorithm, call, topology, costs);
 }
 
 const tdmi_algorithm *tdmi_cheapest(const tdmi_call *call, const tdmi_topology *topology, bool any_order, const tdmi_costs *costs,

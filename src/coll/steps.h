@@ -108,6 +108,7 @@ typedef struct tdmi_topology {
     const int *node;  /* [n]; NULL: all on one */
     const int *order; /* [n], the ranks as rings and trees that may reorder sums should go through them; NULL: 0, 1, 2 ... */
     const char *transport;            /* "shm", "tcp", "shm+tcp"; NULL: not known */
+    const double *pair_ns;            /* [n * n] nanoseconds a byte from rank to rank, 0 inside a node; NULL: all links are alike */
     const struct tdmi_tuning *tuning; /* what was measured, the same on all ranks; NULL: nothing */
 } tdmi_topology;
 

@@ -98,6 +98,8 @@ struct tdm_group {
     int *world_rank;        /* [size] */
     bool *is_local;         /* [size]; shares memory with this rank */
     int *node;              /* [size]; see tdmi_topology */
+    int *order;             /* [size] for rings and trees, NULL: as they are */
+    double *pair_ns;        /* [size * size], NULL: not measured; see tdmi_topology */
     tdmi_tuning tuning;     /* what rank 0 has measured; constant once the group is made */
     int local_rank, local_size;
     char *host_name;        /* [size][TDMI_HOST_NAME_BYTES] */
@@ -258,6 +260,9 @@ void tdmi_group_unmake(tdm_group *group);
 /* ---- tuning.c ---- */
 /* All ranks get rank 0's measured choices; where it does not know what links cost, they are measured. Links are not used yet. */
 tdm_status tdmi_group_tune(tdm_group *group, int64_t deadline_ns);
+/* ---- pairs.c ---- */
+/* Measures the link of each pair and finds the order; by all ranks. */
+tdm_status tdmi_group_order(tdm_group *group, int64_t deadline_ns);
 
 /* ---- boards.c ---- */
 /* The memory of this rank that peers of the group look at: given back when the last of them has left the group. */

@@ -12,13 +12,13 @@
 #include "core/cpu.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "group/probe.h"
 #include "store/store.h"
 
 #include <tandem/tuning.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@
 
 #define PATH_BYTES 4096
 #define PINGS 16
-#define BULK_BYTES ((size_t)128 << 10)
-#define BULKS 3
+#define ORDER_MAX 16 /* ranks whose links are measured pair by pair */
+#define BULKS 2
 #define PROBE_NS (40 * TDMI_NS_PER_MS)
 
 /* ---- this host's file ---- */
@@ -128,79 +128,11 @@ static tdm_status save(const char *path, const tdmi_tuning *tuning)
 
 /* ---- what links cost ---- */
 
-static tdm_status push(tdmi_link *link, const char *data, size_t nbytes, int64_t deadline_ns)
-{
-    bool flushed = link->ops->flush == NULL;
-    for (size_t sent = 0; sent < nbytes || !flushed;) {
-        const struct iovec part = {(char *)(uintptr_t)data + sent, nbytes - sent};
-        size_t moved = 0;
-        tdm_status status = sent < nbytes ? link->ops->send(link, &part, 1, &moved) : link->ops->flush(link, &flushed);
-        if (status != TDM_OK)
-            return status;
-        sent += moved;
-        if (moved == 0 && !flushed && tdmi_deadline_passed(deadline_ns))
-            return tdmi_fail(TDM_ERR_TIMEOUT, "measuring the link got no further");
-        if (moved == 0)
-            sched_yield();
-    }
-    return TDM_OK;
-}
-
-static tdm_status pull(tdmi_link *link, char *data, size_t nbytes, int64_t deadline_ns)
-{
-    for (size_t got = 0; got < nbytes;) {
-        const struct iovec part = {data + got, nbytes - got};
-        size_t moved = 0;
-        tdm_status status = link->ops->receive(link, &part, 1, &moved);
-        if (status != TDM_OK)
-            return status;
-        got += moved;
-        if (moved == 0 && tdmi_deadline_passed(deadline_ns))
-            return tdmi_fail(TDM_ERR_TIMEOUT, "measuring the link got no answer");
-        if (moved == 0)
-            sched_yield();
-    }
-    return TDM_OK;
-}
-
-/* One message of `nbytes` there and a byte back; the shortest of up to `times`. The first byte says whether another follows. */
-static tdm_status ping(tdmi_link *link, char *block, size_t nbytes, int times, int64_t until_ns, int64_t deadline_ns,
-                       double *best_ns)
-{
-    *best_ns = 1e18;
-    for (int i = 0, left = times; left > 0; i++) {
-        const int64_t begin = tdmi_now_ns();
-        left = begin < until_ns || i == 0 ? left - 1 : 0;
-        block[0] = left > 0 ? 'm' : 'l'; /* more, last */
-        tdm_status status = push(link, block, nbytes, deadline_ns);
-        if (status == TDM_OK)
-            status = pull(link, block, 1, deadline_ns);
-        if (status != TDM_OK)
-            return status;
-        const double ns = (double)(tdmi_now_ns() - begin);
-        *best_ns = ns < *best_ns ? ns : *best_ns;
-    }
-    return TDM_OK;
-}
-
-static tdm_status answer(tdmi_link *link, char *block, size_t nbytes, int64_t deadline_ns)
-{
-    for (bool more = true; more;) {
-        tdm_status status = pull(link, block, nbytes, deadline_ns);
-        more = block[0] == 'm';
-        if (status == TDM_OK)
-            status = push(link, block, 1, deadline_ns);
-        if (status != TDM_OK)
-            return status;
-    }
-    return TDM_OK;
-}
-
 /* A byte summed, in cache-sized pieces as they are summed when they arrive. */
 static double sum_ns(char *block)
 {
     double best = 1e18;
-    const size_t half = BULK_BYTES / 2, count = half / sizeof(float);
+    const size_t half = TDMI_PROBE_BYTES / 2, count = half / sizeof(float);
     for (int i = 0; i < 4; i++) {
         const int64_t begin = tdmi_now_ns();
         tdmi_reduce_pair(TDM_F32, TDM_SUM, block, block + half, block, count);
@@ -226,7 +158,7 @@ static const char *link_name(const tdm_group *group)
 
 static tdm_status probe(tdm_group *group, int64_t deadline_ns, tdmi_tuning *tuning)
 {
-    char *block = tdmi_calloc(BULK_BYTES, 1, "link probe");
+    char *block = tdmi_calloc(TDMI_PROBE_BYTES, 1, "link probe");
     if (block == NULL)
         return TDM_ERR_NO_MEMORY;
     tdmi_costs costs = {.alpha = 0};
@@ -235,13 +167,15 @@ static tdm_status probe(tdm_group *group, int64_t deadline_ns, tdmi_tuning *tuni
     if (group->rank == 0) {
         tdmi_link *link = group->team.channel[probe_peer(group)]->link;
         const int64_t begin = tdmi_now_ns();
-        status = ping(link, block, 1, PINGS, begin + PROBE_NS / 2, deadline_ns, &short_ns);
+        status = tdmi_probe_ping(link, block, 1, PINGS, begin + PROBE_NS / 2, deadline_ns, &short_ns);
         if (status == TDM_OK)
-            status = ping(link, block, BULK_BYTES, BULKS, begin + PROBE_NS / 2, deadline_ns, &long_ns);
+            status = tdmi_probe_ping(link, block, TDMI_PROBE_BYTES, 1, INT64_MAX, deadline_ns, &long_ns); /* empties token buckets */
+        if (status == TDM_OK)
+            status = tdmi_probe_ping(link, block, TDMI_PROBE_BYTES, BULKS, begin + PROBE_NS, deadline_ns, &long_ns);
         if (status == TDM_OK) {
             snprintf(costs.transport, sizeof costs.transport, "%s", link_name(group));
             costs.alpha = short_ns / 2;
-            costs.beta = long_ns > short_ns ? (long_ns - short_ns) / (double)BULK_BYTES : 0;
+            costs.beta = long_ns > short_ns ? (long_ns - short_ns) / (double)TDMI_PROBE_BYTES : 0;
             costs.gamma = sum_ns(block);
             tdmi_tuning_set_costs(tuning, &costs);
             log_debug(TDM_LOG_GROUP, "group %s: a message over %s costs %.1f us, a byte %.3f ns, a byte summed %.3f ns", group->name,
@@ -249,9 +183,11 @@ static tdm_status probe(tdm_group *group, int64_t deadline_ns, tdmi_tuning *tuni
         }
     } else {
         tdmi_link *link = group->team.channel[0]->link;
-        status = answer(link, block, 1, deadline_ns);
+        status = tdmi_probe_answer(link, block, 1, deadline_ns);
         if (status == TDM_OK)
-            status = answer(link, block, BULK_BYTES, deadline_ns);
+            status = tdmi_probe_answer(link, block, TDMI_PROBE_BYTES, deadline_ns);
+        if (status == TDM_OK)
+            status = tdmi_probe_answer(link, block, TDMI_PROBE_BYTES, deadline_ns);
     }
     tdmi_free(block);
     return status == TDM_OK ? TDM_OK : tdmi_fail_while(status, "measuring the link between ranks 0 and %d of group %s",
@@ -265,8 +201,8 @@ static void key_of(const tdm_group *group, const char *what, char key[TDMI_STORE
     snprintf(key, TDMI_STORE_KEY_MAX, "%s/%s", group->prefix, what);
 }
 
-/* 'p': a probe comes first; then the text, which may be empty. */
-static tdm_status give(tdm_group *group, const char *what, bool probes, const tdmi_tuning *tuning)
+/* 'p': a probe comes first; 't': the text, which may be empty. Capital: all pairs are measured at the end. */
+static tdm_status give(tdm_group *group, const char *what, bool probes, bool orders, const tdmi_tuning *tuning)
 {
     char key[TDMI_STORE_KEY_MAX], *text = NULL;
     size_t nbytes = 0;
@@ -276,6 +212,8 @@ static tdm_status give(tdm_group *group, const char *what, bool probes, const td
         status = TDM_ERR_NO_MEMORY;
     if (status == TDM_OK) {
         value[0] = probes ? 'p' : 't';
+        if (orders)
+            value[0] = (char)(value[0] - 'a' + 'A');
         if (nbytes > 0)
             memcpy(value + 1, text, nbytes);
         key_of(group, what, key);
@@ -286,7 +224,7 @@ static tdm_status give(tdm_group *group, const char *what, bool probes, const td
     return status;
 }
 
-static tdm_status take(tdm_group *group, const char *what, int64_t deadline_ns, bool *probes, tdmi_tuning *out)
+static tdm_status take(tdm_group *group, const char *what, int64_t deadline_ns, bool *probes, bool *orders, tdmi_tuning *out)
 {
     char key[TDMI_STORE_KEY_MAX], *value;
     size_t nbytes;
@@ -294,40 +232,52 @@ static tdm_status take(tdm_group *group, const char *what, int64_t deadline_ns, 
     tdm_status status = tdmi_store_get(group->world->store, key, deadline_ns, &value, &nbytes);
     if (status != TDM_OK)
         return tdmi_fail_while(status, "waiting for the measured choices of rank 0 of group %s", group->name);
-    *probes = nbytes > 0 && value[0] == 'p';
+    *probes = nbytes > 0 && (value[0] == 'p' || value[0] == 'P');
+    *orders = nbytes > 0 && (value[0] == 'P' || value[0] == 'T');
     if (nbytes > 1)
         status = tdmi_tuning_read(value + 1, nbytes - 1, out);
     tdmi_free(value);
     return status;
 }
 
-tdm_status tdmi_group_tune(tdm_group *group, int64_t deadline_ns)
+/* Rank 0 decides what is measured. */
+static tdm_status lead(tdm_group *group, int64_t deadline_ns, bool *orders)
 {
     char path[PATH_BYTES];
+    const bool wanted = find_path(path), links = wanted && group->local_size < group->size;
+    if (wanted)
+        load(path, &group->tuning);
+    const bool probes = links && tdmi_tuning_costs(&group->tuning, link_name(group)) == NULL;
+    *orders = links && group->size > 2 && group->size <= ORDER_MAX && strcmp(tdmi_config_text(TDMI_CONFIG_SUM_ORDER), "fast") == 0;
+    tdm_status status = give(group, "tuning", probes, *orders, &group->tuning);
+    if (status != TDM_OK || !probes)
+        return status;
+    status = probe(group, deadline_ns, &group->tuning);
+    if (status == TDM_OK)
+        status = give(group, "tuned", false, *orders, &group->tuning);
+    if (status == TDM_OK && save(path, &group->tuning) != TDM_OK)
+        log_debug(TDM_LOG_GROUP, "what was measured is not kept: %s", tdm_error_text());
+    return status;
+}
+
+static tdm_status follow(tdm_group *group, int64_t deadline_ns, bool *orders)
+{
     bool probes = false;
-    tdm_status status = TDM_OK;
+    tdm_status status = take(group, "tuning", deadline_ns, &probes, orders, &group->tuning);
+    if (status != TDM_OK || !probes)
+        return status;
+    if (group->rank == probe_peer(group))
+        status = probe(group, deadline_ns, &group->tuning);
+    return status == TDM_OK ? take(group, "tuned", deadline_ns, &probes, orders, &group->tuning) : status;
+}
+
+tdm_status tdmi_group_tune(tdm_group *group, int64_t deadline_ns)
+{
+    bool orders = false;
     if (group->size == 1)
         return TDM_OK;
-    if (group->rank == 0) {
-        const bool wanted = find_path(path);
-        if (wanted)
-            load(path, &group->tuning);
-        probes = wanted && group->local_size < group->size && tdmi_tuning_costs(&group->tuning, link_name(group)) == NULL;
-        status = give(group, "tuning", probes, &group->tuning);
-        if (status == TDM_OK && probes)
-            status = probe(group, deadline_ns, &group->tuning);
-        if (status == TDM_OK && probes)
-            status = give(group, "tuned", false, &group->tuning);
-        if (status == TDM_OK && probes && save(path, &group->tuning) != TDM_OK)
-            log_debug(TDM_LOG_GROUP, "what was measured is not kept: %s", tdm_error_text());
-        return status;
-    }
-    status = take(group, "tuning", deadline_ns, &probes, &group->tuning);
-    if (status == TDM_OK && probes && group->local_size < group->size && group->rank == probe_peer(group))
-        status = probe(group, deadline_ns, &group->tuning);
-    if (status == TDM_OK && probes)
-        status = take(group, "tuned", deadline_ns, &probes, &group->tuning);
-    return status;
+    tdm_status status = group->rank == 0 ? lead(group, deadline_ns, &orders) : follow(group, deadline_ns, &orders);
+    return status == TDM_OK && orders ? tdmi_group_order(group, deadline_ns) : status;
 }
 
 /* ---- public ---- */

@@ -111,6 +111,38 @@ static void links_are_measured_once_and_never_inside_a_node(void **state)
     assert_non_null(strstr(text, "\nbest 2x1/shm/any allreduce 0 1048576 recursive_doubling\n"));
 }
 
+static const char *adds_up(tdm_group *group, void *arg)
+{
+    (void)arg;
+    const int n = tdm_group_size(group);
+    static const size_t counts[] = {7, 30000, 300000};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        int *data = malloc(counts[c] * sizeof *data);
+        size_t wrong = 0;
+        for (size_t i = 0; i < counts[c]; i++)
+            data[i] = tdm_group_rank(group) + (int)i;
+        CHECK_OK(tdm_allreduce(group, data, data, counts[c], TDM_I32, TDM_SUM, NULL));
+        for (size_t i = 0; i < counts[c]; i++)
+            wrong += data[i] != n * (n - 1) / 2 + n * (int)i;
+        free(data);
+        CHECK(wrong == 0, "%zu of %zu sums are wrong", wrong, counts[c]);
+    }
+    return NULL;
+}
+
+static void pairs_are_measured_where_sums_may_be_reordered(void **state)
+{
+    (void)state;
+    setenv("TANDEM_SUM_ORDER", "fast", 1);
+    for (int n = 2; n <= 5; n++)
+        ranks_run(&(ranks_spec){.n = n, .transport = "tcp"}, adds_up, NULL);
+    ranks_run(&(ranks_spec){.n = 5, .transport = "nodes"}, adds_up, NULL);
+    setenv("TANDEM_ALGO", "allreduce=ring", 1);
+    ranks_run(&(ranks_spec){.n = 4, .transport = "tcp"}, adds_up, NULL);
+    unsetenv("TANDEM_ALGO");
+    unsetenv("TANDEM_SUM_ORDER");
+}
+
 static int warnings;
 static char warning[512];
 
@@ -146,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_ranks_follow_the_table_of_rank_0, new_file, remove_file),
         cmocka_unit_test_setup_teardown(links_are_measured_once_and_never_inside_a_node, new_file, remove_file),
+        cmocka_unit_test_setup_teardown(pairs_are_measured_where_sums_may_be_reordered, new_file, remove_file),
         cmocka_unit_test_setup_teardown(a_damaged_file_is_one_warning_and_ignored, new_file, remove_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
