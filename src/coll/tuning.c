@@ -230,6 +230,14 @@ tdm_status tdmi_tuning_add(tdmi_tuning *tuning, const char *setting, const tdmi_
     return TDM_OK;
 }
 
+/* The digits that are written, so that the rank that measured and those that read its text reckon alike. */
+static double as_written(double ns)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", ns);
+    return strtod(text, NULL);
+}
+
 void tdmi_tuning_set_costs(tdmi_tuning *tuning, const tdmi_costs *costs)
 {
     const size_t most = sizeof tuning->costs / sizeof *tuning->costs;
@@ -239,6 +247,9 @@ void tdmi_tuning_set_costs(tdmi_tuning *tuning, const tdmi_costs *costs)
     if (at == most)
         return;
     tuning->costs[at] = *costs;
+    tuning->costs[at].alpha = as_written(costs->alpha);
+    tuning->costs[at].beta = as_written(costs->beta);
+    tuning->costs[at].gamma = as_written(costs->gamma);
     tuning->costs_count = at == tuning->costs_count ? at + 1 : tuning->costs_count;
 }
 

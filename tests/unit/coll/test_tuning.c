@@ -17,9 +17,10 @@ static char *sample(size_t *nbytes)
     tdmi_tuning_setting(4, 2, "tcp", "any", setting);
     assert_string_equal(setting, "4x2/tcp/any");
     tdmi_tuning_set_costs(&t, &(tdmi_costs){"tcp", 12000, 0.9, 0.1});
-    tdmi_tuning_set_costs(&t, &(tdmi_costs){"tcp", 11000, 0.8, 0.1});
+    tdmi_tuning_set_costs(&t, &(tdmi_costs){"tcp", 11000.123456789, 0.8, 0.1});
     assert_int_equal(tdmi_tuning_add(&t, setting, &(tdmi_choice){&tdmi_recursive_doubling, TDMI_COLL_ALLREDUCE, 0, 4096, ""}), TDM_OK);
     assert_int_equal(tdmi_tuning_add(&t, setting, &(tdmi_choice){&tdmi_halving_doubling, TDMI_COLL_ALLREDUCE, 4096, SIZE_MAX, ""}), TDM_OK);
+    assert_true(tdmi_tuning_costs(&t, "tcp")->alpha == 11000.1); /* as those who read it will reckon */
     assert_int_equal(tdmi_tuning_write(&t, &text, nbytes), TDM_OK);
     tdmi_tuning_free(&t);
     return text;
@@ -37,7 +38,7 @@ static void what_is_written_is_read_again(void **state)
     assert_int_equal(t.best[1].choice.min, 4096);
     assert_true(t.best[1].choice.max == SIZE_MAX);
     assert_ptr_equal(t.best[0].choice.algorithm, &tdmi_recursive_doubling);
-    assert_true(tdmi_tuning_costs(&t, "tcp")->alpha == 11000);
+    assert_true(tdmi_tuning_costs(&t, "tcp")->alpha == 11000.1);
     assert_null(tdmi_tuning_costs(&t, "ucx"));
     assert_int_equal(tdmi_tuning_write(&t, &again, &nbytes), TDM_OK);
     assert_string_equal(text, again);
