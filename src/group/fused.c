@@ -8,7 +8,7 @@ tdm_status tdmi_reduce_scatter_fused(tdm_group *group, const void *in, size_t co
 {
     if (in == NULL && count > 0)
         return tdmi_fail(TDM_ERR_INVALID, "reduce_scatter: a buffer of %zu elements is NULL", count);
-    const tdmi_request request = {.call = {TDMI_COLL_REDUCE_SCATTER, dtype, op, -1, count},
+    const tdmi_request request = {.call = {TDMI_COLL_REDUCE_SCATTER, dtype, op, .root = -1, .count = count},
                                   .in = in,
                                   .epilogue = epilogue,
                                   .epilogue_arg = arg};

@@ -161,8 +161,10 @@ static tdm_status write_some(tdm_group *group, tdmi_message_stream *stream, bool
             return status;
         const size_t of_head = sent < head ? sent : head;
         stream->head_at += of_head;
-        stream->payload += sent - of_head;
-        stream->payload_left -= sent - of_head;
+        if (sent > of_head) {
+            stream->payload += sent - of_head;
+            stream->payload_left -= sent - of_head;
+        }
         *moved = true;
     }
 }
@@ -306,8 +308,10 @@ static tdm_status fill(tdmi_message_stream *stream, bool *moved)
     tdm_status status = stream->link->ops->receive(stream->link, direct ? parts : parts + 1, direct ? 2 : 1, &got);
     if (direct) {
         const size_t part = got < stream->to_left ? got : stream->to_left;
-        stream->to += part;
-        stream->to_left -= part;
+        if (part > 0) {
+            stream->to += part;
+            stream->to_left -= part;
+        }
         stream->in_nbytes += got - part;
     } else {
         stream->in_nbytes += got;

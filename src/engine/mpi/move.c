@@ -57,9 +57,10 @@ static void drop_typed(typed *t)
         MPI_Type_free(&t->type);
 }
 
+/* A rank without data may have no buffer. */
 static const char *at(const void *buffer, size_t elements, tdm_dtype dtype)
 {
-    return (const char *)buffer + elements * tdm_dtype_size(dtype);
+    return buffer == NULL ? NULL : (const char *)buffer + elements * tdm_dtype_size(dtype);
 }
 
 /* A message in bytes to or from one rank. */

