@@ -1,5 +1,6 @@
 /* nccl_stub.c - stands in for libnccl.so.2: writes down every call, one line each, for each rank; computes nothing. Its
  * prototypes are NCCL's, written from its documentation. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +19,13 @@ char nccl_stub_log[RANKS][8192];
 char nccl_stub_id[RANKS][128];
 int nccl_stub_fail; /* what the next call of rank 0 returns */
 static _Thread_local int own_rank;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* ranks of sub-groups share logs */
 
 __attribute__((format(printf, 2, 3))) static int note(const comm *c, const char *format, ...)
 {
     va_list args;
     own_rank = c != NULL ? c->rank : own_rank;
+    pthread_mutex_lock(&lock);
     char *log = nccl_stub_log[own_rank];
     const size_t used = strlen(log);
     va_start(args, format);
@@ -31,6 +34,7 @@ __attribute__((format(printf, 2, 3))) static int note(const comm *c, const char 
     const int result = own_rank == 0 ? nccl_stub_fail : 0;
     if (own_rank == 0)
         nccl_stub_fail = 0;
+    pthread_mutex_unlock(&lock);
     return result;
 }
 
