@@ -37,13 +37,33 @@ static void calibrate(uint64_t ticks, int64_t now_ns)
 }
 #endif
 
+#if defined(__x86_64__)
+#define CLOSE_TICKS 2000 /* less than 1 us */
+#define TRIES 4
+
+/* Both clocks at one moment; false where other work came between the readings every time. */
+static bool read_both(int64_t *ns_out, uint64_t *ticks_out)
+{
+    for (int i = 0; i < TRIES; i++) {
+        const uint64_t before = __builtin_ia32_rdtsc();
+        *ns_out = tdmi_now_ns();
+        *ticks_out = __builtin_ia32_rdtsc();
+        if (*ticks_out - before < CLOSE_TICKS)
+            return true;
+    }
+    return false;
+}
+#endif
+
 int64_t tdmi_quick_clock_set(tdmi_quick_clock *clock)
 {
-    clock->base_ns = tdmi_now_ns();
 #if defined(__x86_64__)
-    clock->base_ticks = __builtin_ia32_rdtsc();
-    if (atomic_load_explicit(&tdmi_ns_per_tick_32, memory_order_relaxed) == 0)
+    if (!read_both(&clock->base_ns, &clock->base_ticks))
+        clock->base_ticks = 0; /* of no use for the next reading, which asks again */
+    else if (atomic_load_explicit(&tdmi_ns_per_tick_32, memory_order_relaxed) == 0)
         calibrate(clock->base_ticks, clock->base_ns);
+#else
+    clock->base_ns = tdmi_now_ns();
 #endif
     return clock->base_ns;
 }
