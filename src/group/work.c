@@ -318,6 +318,18 @@ static tdm_status finish_set(tdm_work *work)
     return status;
 }
 
+/* Work that has started: its caller waits for it here, or gets the handle. */
+static tdm_status hand_out(tdm_work *work, tdm_work **work_out)
+{
+    tdmi_world *world = work->group->world;
+    if (work_out == NULL)
+        return finish(work);
+    *work_out = work;
+    if (atomic_load(&world->link_busy) > 0)
+        tdmi_progress_call(world);
+    return TDM_OK;
+}
+
 tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work_out)
 {
     tdm_work *work = NULL;
@@ -326,12 +338,7 @@ tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_wo
         status = start(group, request, NULL, work_out == NULL, &work);
     if (status != TDM_OK || work == NULL)
         return status;
-    if (work_out == NULL)
-        return finish(work);
-    *work_out = work;
-    if (atomic_load(&group->world->link_busy) > 0)
-        tdmi_progress_call(group->world);
-    return TDM_OK;
+    return hand_out(work, work_out);
 }
 
 tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm_work **work_out)
@@ -342,12 +349,7 @@ tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm
         status = start_message(group, message, &work);
     if (status != TDM_OK)
         return status;
-    if (work_out == NULL)
-        return finish(work);
-    *work_out = work;
-    if (atomic_load(&group->world->link_busy) > 0)
-        tdmi_progress_call(group->world);
-    return TDM_OK;
+    return hand_out(work, work_out);
 }
 
 tdm_status tdm_work_test(tdm_work *work, bool *done)

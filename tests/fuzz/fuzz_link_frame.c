@@ -1,6 +1,7 @@
 /* fuzz_link_frame.c - any bytes, from a peer: over a data link, over a control connection, as its hello, and as its record in the
  * store. */
 #include "group/group.h"
+#include "memory_link.h"
 #include "transport/channel.h"
 #include "transport/tcp/hello.h"
 
@@ -11,13 +12,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A link that gives these bytes, a few at a time, then is gone. */
-typedef struct memory_link {
-    tdmi_link base;
-    const uint8_t *data;
-    size_t size, at, most;
-} memory_link;
-
 static tdm_status send_nothing(tdmi_link *base, const struct iovec *parts, int count, size_t *moved)
 {
     (void)base, (void)parts, (void)count;
@@ -25,33 +19,8 @@ static tdm_status send_nothing(tdmi_link *base, const struct iovec *parts, int c
     return TDM_OK;
 }
 
-static tdm_status receive(tdmi_link *base, const struct iovec *parts, int count, size_t *moved)
-{
-    memory_link *link = (memory_link *)base;
-    size_t left = link->size - link->at < link->most ? link->size - link->at : link->most;
-    *moved = 0;
-    if (left == 0)
-        return TDM_ERR_PEER_LOST;
-    for (int i = 0; i < count && left > 0; i++) {
-        size_t part = parts[i].iov_len < left ? parts[i].iov_len : left;
-        memcpy(parts[i].iov_base, link->data + link->at, part);
-        link->at += part, left -= part, *moved += part;
-    }
-    return TDM_OK;
-}
-
-static int no_fd(const tdmi_link *base, int index)
-{
-    (void)base, (void)index;
-    return -1;
-}
-
-static void close_nothing(tdmi_link *base)
-{
-    (void)base;
-}
-
-static const tdmi_link_ops ops = {.name = "memory", .send = send_nothing, .receive = receive, .fd = no_fd, .close = close_nothing};
+static const tdmi_link_ops ops = {.name = "memory", .send = send_nothing, .receive = memory_link_receive, .fd = memory_link_fd,
+                                  .close = memory_link_close};
 
 static void read_link(const uint8_t *data, size_t size, size_t most)
 {

@@ -2,6 +2,7 @@
  * way: no byte is written outside a buffer, whatever is announced. */
 #include "core/memory.h"
 #include "group/group.h"
+#include "memory_link.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SENDS = 3, RECEIVES = 3, WORKS = SENDS + RECEIVES, COUNT = 2000 };
-
-typedef struct memory_link {
-    tdmi_link base;
-    const uint8_t *data;
-    size_t size, at, most;
-} memory_link;
 
 static tdm_status swallow(tdmi_link *base, const struct iovec *parts, int count, size_t *moved)
 {
@@ -25,34 +20,8 @@ static tdm_status swallow(tdmi_link *base, const struct iovec *parts, int count,
     return TDM_OK;
 }
 
-static tdm_status receive(tdmi_link *base, const struct iovec *parts, int count, size_t *moved)
-{
-    memory_link *link = (memory_link *)base;
-    size_t left = link->size - link->at < link->most ? link->size - link->at : link->most;
-    *moved = 0;
-    if (left == 0)
-        return TDM_ERR_PEER_LOST;
-    for (int i = 0; i < count && left > 0; i++) {
-        const size_t part = parts[i].iov_len < left ? parts[i].iov_len : left;
-        if (part > 0)
-            memcpy(parts[i].iov_base, link->data + link->at, part);
-        link->at += part, left -= part, *moved += part;
-    }
-    return TDM_OK;
-}
-
-static int no_fd(const tdmi_link *base, int index)
-{
-    (void)base, (void)index;
-    return -1;
-}
-
-static void close_nothing(tdmi_link *base)
-{
-    (void)base;
-}
-
-static const tdmi_link_ops ops = {.name = "memory", .send = swallow, .receive = receive, .fd = no_fd, .close = close_nothing};
+static const tdmi_link_ops ops = {.name = "memory", .send = swallow, .receive = memory_link_receive, .fd = memory_link_fd,
+                                  .close = memory_link_close};
 
 static void talk(const uint8_t *data, size_t size, size_t most)
 {
