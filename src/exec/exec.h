@@ -1,7 +1,8 @@
 /* exec.h - runs a finished graph: every pointer bound, every kernel prepared, nothing left to decide or to allocate.
  *
  * Training walks the nodes in order. A bucket's reduction starts at its BUCKET_START node and advances between the compute
- * nodes that follow; the optimizer updates this rank's slices; PARAMETERS_READY is where ranks meet before the next step.
+ * nodes that follow, and inside them between tiles; the optimizer updates this rank's slices; PARAMETERS_READY is where
+ * ranks meet before the next step.
  * The ranks of a node share one copy of the parameters, each slice written by its owner (sharing.c). */
 #ifndef TDMI_EXEC_EXEC_H
 #define TDMI_EXEC_EXEC_H

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "kernels/threads.h"
 #include "optim/clip.h"
 
 #include <math.h>
@@ -182,9 +183,25 @@ static bool interrupted(const tdmi_exec *exec)
     return exec->options.interrupt != NULL && atomic_load_explicit(exec->options.interrupt, memory_order_relaxed) != 0;
 }
 
+/* Communication advances: between two nodes of computation, and between two tiles of one. */
+static void advance(void *arg)
+{
+    tdmi_exec *exec = arg;
+    if (exec->inside != TDM_OK)
+        return;
+    const int64_t begin = tdmi_now_ns();
+    exec->inside = tdm_reducer_progress(exec->reducer);
+    exec->inside_ns += tdmi_now_ns() - begin;
+}
+
 static tdm_status run_compute(tdmi_exec *exec, exec_node *node, int64_t step)
 {
+    const bool communicates = exec->in_flight > 0;
+    if (communicates)
+        tdmi_kernels_set_pause(advance, exec);
     tdmi_kernel_run(&node->bound, node->in, node->out, exec->workspace);
+    if (communicates)
+        tdmi_kernels_set_pause(NULL, NULL);
     return node->op == TDMI_OP_CROSS_ENTROPY ? check_loss(exec, node, step) : TDM_OK;
 }
 
@@ -245,8 +262,17 @@ static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
     }
 }
 
+static int64_t take_inside(tdmi_exec *exec)
+{
+    const int64_t spent_ns = exec->inside_ns;
+    exec->exposed_ns += spent_ns;
+    exec->inside_ns = 0;
+    return spent_ns;
+}
+
 static void account(tdmi_exec *exec, const exec_node *node, int64_t spent_ns, step_run *run)
 {
+    spent_ns -= take_inside(exec);
     switch (node->phase) {
     case TDMI_PHASE_FORWARD:
         run->out->forward_ns += spent_ns;
@@ -268,7 +294,8 @@ static void account(tdmi_exec *exec, const exec_node *node, int64_t spent_ns, st
 static void begin_step(tdmi_exec *exec, int64_t step, double lr)
 {
     exec->sum_of_squares = 0;
-    exec->exposed_ns = 0;
+    exec->exposed_ns = exec->inside_ns = 0;
+    exec->inside = TDM_OK;
     exec->in_flight = 0;
     exec->bad_loss[0] = '\0';
     if (exec->fused) {
@@ -297,13 +324,12 @@ tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_sto
         if (trace != NULL)
             tdmi_trace_add(trace, node->name, node->has_kernel || node->op == TDMI_OP_UPDATE ? TDMI_TRACK_COMPUTE : TDMI_TRACK_STEP,
                            start, now, step, -1);
-        if (exec->in_flight > 0 && node->has_kernel) { /* between two nodes of computation, communication advances */
-            st = tdm_reducer_progress(exec->reducer);
-            if (st != TDM_OK)
-                return st;
-            const int64_t after = tdmi_now_ns();
-            exec->exposed_ns += after - now;
-            now = after;
+        if (exec->in_flight > 0 && node->has_kernel) {
+            advance(exec);
+            if (exec->inside != TDM_OK)
+                return exec->inside;
+            (void)take_inside(exec);
+            now = tdmi_now_ns();
         }
     }
     out->comm_ns = reduction_time(exec) + run.other_ns;

@@ -4,6 +4,7 @@
  * tiles as they come; every tile writes memory of its own, and the call returns when all are done. */
 #include "kernels/threads.h"
 
+#include "core/clock.h"
 #include "kernels/kernel.h"
 
 #include <stdatomic.h>
@@ -34,19 +35,47 @@ int tdmi_kernels_threads(void)
     return count;
 }
 
+#define PAUSE_NS (TDMI_NS_PER_MS / 4) /* between two pauses */
+
+static _Thread_local struct {
+    void (*call)(void *arg);
+    void *arg;
+    int64_t last_ns;
+} pause_of_thread;
+
+void tdmi_kernels_set_pause(void (*pause)(void *arg), void *arg)
+{
+    pause_of_thread.call = pause;
+    pause_of_thread.arg = arg;
+    if (pause != NULL)
+        pause_of_thread.last_ns = tdmi_now_ns();
+}
+
+static void between_tiles(int64_t tile)
+{
+    if (tile == 0 || pause_of_thread.call == NULL || tdmi_now_ns() - pause_of_thread.last_ns < PAUSE_NS)
+        return;
+    pause_of_thread.call(pause_of_thread.arg);
+    pause_of_thread.last_ns = tdmi_now_ns();
+}
+
 void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int worker), void *arg)
 {
 #ifdef _OPENMP
     const int count = tdmi_kernels_threads();
     if (count > 1 && tiles > 1) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(count)
-        for (int64_t tile = 0; tile < tiles; tile++)
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            between_tiles(tile); /* only the thread that called has a pause */
             body(arg, tile, omp_get_thread_num());
+        }
         return;
     }
 #endif
-    for (int64_t tile = 0; tile < tiles; tile++)
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        between_tiles(tile);
         body(arg, tile, 0);
+    }
 }
 
 void tdmi_kernels_on_one_thread(void (*body)(void *arg), void *arg)
