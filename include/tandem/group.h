@@ -62,6 +62,7 @@ TDM_API uint64_t tdm_group_bytes_sent(const tdm_group *group);
 
 /* ---- memory that peers of the node can reach: collectives on it copy nothing ----
  * tdm_alloc           local call; 128-byte aligned, zeroed, backed at once (a full machine is an error, not a crash later).
+ *                     From 2 MiB on in huge pages where the kernel gives them (docs/algorithms.md).
  * tdm_alloc_node      collective over the group's ranks of one node: the same memory for all of them, one copy a node.
  *                     Freed by each rank with tdm_free; the memory goes when the last one has.
  * tdm_memory_register adopts [offset, offset + nbytes) of a memfd that this process has mapped at `address`, so that

@@ -1,25 +1,34 @@
 /* arena.c - memfd, mapping, blocks.
  *
+ * A block of 2 MiB or more begins with a huge page of its own: its memory is as much as that of small pages would be, as only huge
+ * pages all of whose small ones are needed are taken, and all of it goes back with the block. Smaller blocks lie in small pages.
+ *
  * Threads: any. `lock` guards the blocks of an arena, `arenas_lock` the list of this process's arenas; neither is held while
  * the other is taken, except arenas_lock -> nothing. */
 #include "transport/shm/arena.h"
 
+#include "core/log.h"
 #include "core/memory.h"
 #include "transport/shm/available.h"
+#include "transport/shm/huge.h"
 #include "transport/shm/ranges.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE ((size_t)4096)
 
 typedef struct block {
     size_t offset, nbytes;
+    size_t before; /* bytes in front that are its own too */
 } block;
 
 struct tdmi_arena {
@@ -30,6 +39,7 @@ struct tdmi_arena {
     uint64_t number;
     tdmi_arena *next;    /* guarded by arenas_lock */
     int references;      /* guarded by arenas_lock */
+    atomic_int refused;  /* errno of the last refusal of huge pages; for people */
     pthread_mutex_t lock;
     tdmi_ranges ranges;  /* guarded by lock; owner only */
     block *blocks;       /* guarded by lock */
@@ -46,7 +56,7 @@ static tdm_status map(int fd, size_t nbytes, tdmi_arena **out)
         close(fd);
         return TDM_ERR_NO_MEMORY;
     }
-    void *base = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *base = tdmi_huge_map(fd, 0, nbytes);
     if (base == MAP_FAILED) {
         tdm_status status = tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot map %zu bytes of address space for shared memory; set "
                                             "TANDEM_ARENA_BYTES to less, or raise `ulimit -v`", nbytes);
@@ -54,7 +64,6 @@ static tdm_status map(int fd, size_t nbytes, tdmi_arena **out)
         close(fd);
         return status;
     }
-    (void)madvise(base, nbytes, MADV_HUGEPAGE); /* where the system is set up for it */
     (void)madvise(base, nbytes, MADV_DONTDUMP);
     arena->fd = fd;
     arena->base = base;
@@ -171,7 +180,10 @@ tdm_status tdmi_arena_back(tdmi_arena *arena, size_t offset, size_t nbytes)
     if (last - first > available)
         return tdmi_fail(TDM_ERR_NO_MEMORY, "shared memory: %zu bytes needed, %zu bytes free %s; give it more memory, or use fewer "
                          "ranks or smaller buffers", nbytes, available, where);
-    if (fallocate(arena->fd, 0, (off_t)first, (off_t)(last - first)) != 0) {
+    const int refused = tdmi_huge_back(arena->base + first, last - first);
+    if (refused != 0)
+        atomic_store_explicit(&arena->refused, refused, memory_order_relaxed);
+    if (fallocate(arena->fd, 0, (off_t)first, (off_t)(last - first)) != 0) { /* what is still without */
         int error = errno;
         return tdmi_fail_errno(TDM_ERR_NO_MEMORY, error == ENOSPC ? ENOMEM : error, "shared memory: %zu bytes needed, %zu bytes "
                                "free %s; give it more memory, or use fewer ranks or smaller buffers", nbytes, available, where);
@@ -182,7 +194,7 @@ tdm_status tdmi_arena_back(tdmi_arena *arena, size_t offset, size_t nbytes)
     return TDM_OK;
 }
 
-static tdm_status remember(tdmi_arena *arena, size_t offset, size_t nbytes)
+static tdm_status remember(tdmi_arena *arena, block taken)
 {
     if (arena->block_count == arena->block_capacity) {
         size_t capacity = arena->block_capacity * 2 + 16;
@@ -192,8 +204,37 @@ static tdm_status remember(tdmi_arena *arena, size_t offset, size_t nbytes)
         arena->blocks = fresh;
         arena->block_capacity = capacity;
     }
-    arena->blocks[arena->block_count++] = (block){.offset = offset, .nbytes = nbytes};
+    arena->blocks[arena->block_count++] = taken;
     return TDM_OK;
+}
+
+/* Finds a place for the block. The lock is held. */
+static tdm_status place(tdmi_arena *arena, block *taken)
+{
+    tdm_status status = TDM_ERR_NO_SPACE;
+    size_t phase = 0;
+    if (taken->nbytes >= PAGE) /* 32 places in a page: blocks of one rank differ too, and the n-th ones of different ranks do */
+        phase = (arena->stagger + 11 * 128 * arena->large++) & (PAGE - 1);
+    if (taken->nbytes >= TDMI_HUGE_PAGE) {
+        taken->before = phase;
+        status = tdmi_ranges_take(&arena->ranges, phase + taken->nbytes, TDMI_HUGE_PAGE, 0, &taken->offset);
+        taken->offset += phase;
+    }
+    if (status == TDM_ERR_NO_SPACE) {
+        taken->before = 0;
+        status = tdmi_ranges_take(&arena->ranges, taken->nbytes, taken->nbytes >= PAGE ? PAGE : 128, phase, &taken->offset);
+    }
+    return status;
+}
+
+static void give_place(tdmi_arena *arena, block given)
+{
+    tdmi_ranges_give(&arena->ranges, given.offset - given.before, given.before + given.nbytes);
+}
+
+static size_t rounded(size_t nbytes)
+{
+    return nbytes == 0 ? 128 : (nbytes + 127) & ~(size_t)127;
 }
 
 tdm_status tdmi_arena_reserve(tdmi_arena *arena, size_t nbytes, void **out)
@@ -201,26 +242,38 @@ tdm_status tdmi_arena_reserve(tdmi_arena *arena, size_t nbytes, void **out)
     if (nbytes > arena->nbytes)
         return tdmi_fail(TDM_ERR_NO_MEMORY, "%zu bytes do not fit into an arena of %zu; set TANDEM_ARENA_BYTES to more", nbytes,
                          arena->nbytes);
-    size_t rounded = nbytes == 0 ? 128 : (nbytes + 127) & ~(size_t)127, offset = 0;
-    size_t alignment = 128, phase = 0;
+    block taken = {.nbytes = rounded(nbytes)};
     pthread_mutex_lock(&arena->lock);
-    if (rounded >= PAGE) { /* 32 places in a page: blocks of one rank differ too, and the n-th ones of different ranks do */
-        alignment = PAGE;
-        phase = (arena->stagger + 11 * 128 * arena->large++) & (PAGE - 1);
-    }
-    tdm_status status = tdmi_ranges_take(&arena->ranges, rounded, alignment, phase, &offset);
+    tdm_status status = place(arena, &taken);
     if (status == TDM_ERR_NO_SPACE)
         status = tdmi_fail(TDM_ERR_NO_MEMORY, "arena of %zu bytes: a block of %zu is needed, the largest hole is %zu; set "
                            "TANDEM_ARENA_BYTES to more", arena->nbytes, nbytes, tdmi_ranges_largest(&arena->ranges));
     if (status == TDM_OK) {
-        status = remember(arena, offset, rounded);
+        status = remember(arena, taken);
         if (status != TDM_OK)
-            tdmi_ranges_give(&arena->ranges, offset, rounded);
+            give_place(arena, taken);
     }
     pthread_mutex_unlock(&arena->lock);
     if (status == TDM_OK)
-        *out = arena->base + offset;
+        *out = arena->base + taken.offset;
     return status;
+}
+
+/* How much of the memory behind an arena is in huge pages, and why not all of what could be. */
+static void report(const tdmi_arena *arena)
+{
+    struct stat file;
+    char setting[160], why[256] = "";
+    if (fstat(arena->fd, &file) != 0)
+        return;
+    const int refused = atomic_load_explicit(&arena->refused, memory_order_relaxed);
+    if (refused != 0) {
+        tdmi_huge_setting(setting, sizeof setting);
+        snprintf(why, sizeof why, "; MADV_COLLAPSE was refused (%s), %s", strerror(refused), setting);
+    }
+    const double mib = 1 << 20;
+    log_debug(TDM_LOG_TRANSPORT, "of %.1f MiB of shared memory %.1f MiB are in huge pages%s", (double)file.st_blocks * 512 / mib,
+              (double)tdmi_huge_bytes(arena->base) / mib, why);
 }
 
 tdm_status tdmi_arena_take(tdmi_arena *arena, size_t nbytes, void **out)
@@ -229,12 +282,13 @@ tdm_status tdmi_arena_take(tdmi_arena *arena, size_t nbytes, void **out)
     tdm_status status = tdmi_arena_reserve(arena, nbytes, &taken);
     if (status != TDM_OK)
         return status;
-    size_t offset = (size_t)((char *)taken - arena->base), rounded = nbytes == 0 ? 128 : (nbytes + 127) & ~(size_t)127;
-    status = tdmi_arena_back(arena, offset, rounded);
+    status = tdmi_arena_back(arena, (size_t)((char *)taken - arena->base), rounded(nbytes));
     if (status != TDM_OK) {
         (void)tdmi_arena_give(arena, taken);
         return status;
     }
+    if (nbytes >= TDMI_HUGE_PAGE && tdmi_log_enabled(TDM_LOG_TRANSPORT, TDMI_LEVEL_DEBUG))
+        report(arena);
     *out = taken;
     return TDM_OK;
 }
@@ -256,8 +310,8 @@ bool tdmi_arena_give(tdmi_arena *arena, void *taken)
     if (found) {
         block given = arena->blocks[i];
         arena->blocks[i] = arena->blocks[--arena->block_count];
-        tdmi_arena_discard(arena, given.offset, given.nbytes);
-        tdmi_ranges_give(&arena->ranges, given.offset, given.nbytes);
+        tdmi_arena_discard(arena, given.offset - given.before, given.before + given.nbytes);
+        give_place(arena, given);
     }
     pthread_mutex_unlock(&arena->lock);
     return found;

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "transport/bytes.h"
+#include "transport/shm/huge.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -105,8 +106,7 @@ void tdmi_region_hear(tdmi_node *node, int rank, const uint8_t message[TDMI_DOOR
             region.address = (char *)(uintptr_t)tdmi_get_u64(message + 24);
         } else {
             void *base = passed < 0 ? MAP_FAILED
-                                    : mmap(NULL, region.nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, passed,
-                                           (off_t)tdmi_get_u64(message + 16));
+                                    : tdmi_huge_map(passed, (off_t)tdmi_get_u64(message + 16), region.nbytes);
             region.mapped = base != MAP_FAILED;
             region.address = base;
         }

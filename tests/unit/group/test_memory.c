@@ -3,6 +3,7 @@
 
 #include "core/clock.h"
 #include "core/cpu.h"
+#include "transport/shm/huge.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -68,6 +69,52 @@ static void equal_blocks_of_different_ranks_do_not_agree_modulo_4096(void **stat
 {
     (void)state;
     ranks_run(&(ranks_spec){.n = 4, .transport = "shm"}, symmetric_blocks_differ, NULL);
+}
+
+/* What this process has mapped of arenas in huge pages. */
+static size_t huge_bytes_of_arenas(void)
+{
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[512];
+    unsigned long first, last, kib;
+    size_t sum = 0;
+    for (bool inside = false; file != NULL && fgets(line, sizeof line, file) != NULL;) {
+        if (sscanf(line, "%lx-%lx ", &first, &last) == 2)
+            inside = strstr(line, "tandem-arena") != NULL;
+        else if (inside && sscanf(line, "ShmemPmdMapped: %lu kB", &kib) == 1)
+            sum += (size_t)kib << 10;
+    }
+    if (file != NULL)
+        fclose(file);
+    return sum;
+}
+
+static const char *large_blocks_are_huge(tdm_group *group, void *arg)
+{
+    const size_t nbytes = (size_t)8 << 20, count = nbytes / sizeof(float), can = *(size_t *)arg;
+    void *block;
+    CHECK_OK(tdm_alloc(group, nbytes, &block));
+    float *values = block;
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)(tdm_group_rank(group) + 1);
+    CHECK_OK(tdm_allreduce(group, values, values, count, TDM_F32, TDM_SUM, NULL));
+    for (size_t i = 0; i < count; i++)
+        CHECK(values[i] == 3, "element %zu is %g", i, (double)values[i]);
+    const size_t huge = huge_bytes_of_arenas(); /* a rank has the part of its peer's block that it sums */
+    CHECK(huge >= can, "%zu bytes are in huge pages, at least %zu should be", huge, can);
+    return NULL;
+}
+
+static void large_blocks_lie_in_huge_pages_for_both_ranks(void **state)
+{
+    (void)state;
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, TDMI_HUGE_PAGE), 0);
+    char *base = tdmi_huge_map(fd, 0, TDMI_HUGE_PAGE);
+    size_t least = tdmi_huge_back(base, TDMI_HUGE_PAGE) == 0 ? (size_t)12 << 20 : 0;
+    munmap(base, TDMI_HUGE_PAGE);
+    close(fd);
+    ranks_run(&(ranks_spec){.n = 2, .transport = "shm"}, large_blocks_are_huge, &least);
 }
 
 static const char *asks_for_too_much(tdm_group *group, void *arg)
@@ -295,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_and_zero_also_when_used_before),
         cmocka_unit_test(equal_blocks_of_different_ranks_do_not_agree_modulo_4096),
+        cmocka_unit_test(large_blocks_lie_in_huge_pages_for_both_ranks),
         cmocka_unit_test(a_machine_without_room_is_an_error_and_not_a_crash),
         cmocka_unit_test(a_node_block_is_one_copy_until_the_last_rank_frees_it),
         cmocka_unit_test(node_blocks_of_different_sizes_are_an_error_on_all_ranks),
