@@ -285,10 +285,9 @@ static int run(int argc, char **argv)
 {
     bench_values values = {.ranks = 0};
     int exit_code;
-    char **copy = calloc((size_t)argc + 1, sizeof *copy); /* parsing moves the arguments */
+    char **copy = cli_keep_arguments(argc, argv);
     if (copy == NULL)
         return CLI_NO_SPACE;
-    memcpy(copy, argv, (size_t)argc * sizeof *copy);
     if (cli_parse(&cli_bench, &argc, argv, &values, &exit_code)) {
         exit_code = read_arguments(&values, argc, argv);
         if (exit_code == CLI_DONE)

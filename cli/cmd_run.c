@@ -1,5 +1,6 @@
 /* cmd_run.c - `tandem run`: starts the ranks of any program. */
 #include "command.h"
+#include "start_ranks.h"
 
 #include <tandem/launch.h>
 
@@ -14,13 +15,8 @@ typedef struct run_values {
 #define FIELD(name) offsetof(run_values, name)
 static const cli_option options[] = {
     /* name, letter, argument, type, field, default, min, max, choices, variables, help */
-    {NULL, 'n', "N", CLI_INT, FIELD(launch.ranks), NULL, 1, 4096, NULL, NULL, "ranks on this node; one a usable core if not given"},
-    {"nnodes", 0, "M", CLI_INT, FIELD(launch.nodes), "1", 1, 65536, NULL, NULL, "nodes of the job; each runs this command"},
-    {"node-rank", 0, "R", CLI_INT, FIELD(launch.node_rank), "0", 0, 65535, NULL, NULL, "this node's number"},
-    {"rdzv", 0, "HOST:PORT", CLI_TEXT, FIELD(launch.rendezvous), NULL, 0, 0, NULL, NULL,
-     "where the nodes meet: an address of node 0 and a free port there; needs TANDEM_JOB_SECRET on all nodes"},
+    CLI_JOB_OPTIONS(run_values),
     {"grace", 0, "SEC", CLI_NUMBER, FIELD(launch.grace_s), "5", 0, 86400, NULL, NULL, "time to end between the first signal and SIGKILL"},
-    {"port", 0, "P", CLI_INT, FIELD(launch.port), NULL, 1, 65535, NULL, NULL, "MASTER_PORT; a free one if not given"},
     {"log-dir", 0, "DIR", CLI_TEXT, FIELD(launch.log_dir), NULL, 0, 0, NULL, NULL,
      "also writes each rank's output to DIR/rank-R.out and DIR/rank-R.err"},
     {"only-rank", 0, "LIST", CLI_TEXT, FIELD(launch.only_ranks), NULL, 0, 0, NULL, NULL, "shows output of these ranks only, such as 0,2-3"},

@@ -1,5 +1,6 @@
 /* cmd_train.c - `tandem train`: starts its own ranks, or is one of them. */
 #include "command.h"
+#include "start_ranks.h"
 #include "train_library.h"
 
 #include <tandem/launch.h>
@@ -22,12 +23,7 @@ typedef struct train_values {
 #define FIELD(name) offsetof(train_values, name)
 static const cli_option options[] = {
     /* name, letter, argument, type, field, default, min, max, choices, variables, help */
-    {NULL, 'n', "N", CLI_INT, FIELD(launch.ranks), NULL, 1, 4096, NULL, NULL, "ranks on this node; one a usable core if not given"},
-    {"nnodes", 0, "M", CLI_INT, FIELD(launch.nodes), "1", 1, 65536, NULL, NULL, "nodes of the job; each runs this command"},
-    {"node-rank", 0, "R", CLI_INT, FIELD(launch.node_rank), "0", 0, 65535, NULL, NULL, "this node's number"},
-    {"rdzv", 0, "HOST:PORT", CLI_TEXT, FIELD(launch.rendezvous), NULL, 0, 0, NULL, NULL,
-     "where the nodes meet: an address of node 0 and a free port there; needs TANDEM_JOB_SECRET on all nodes"},
-    {"port", 0, "P", CLI_INT, FIELD(launch.port), NULL, 1, 65535, NULL, NULL, "where the ranks meet; a free one if not given"},
+    CLI_JOB_OPTIONS(train_values),
 
     {"data", 0, "FILE", CLI_TEXT, FIELD(train.data), NULL, 0, 0, NULL, NULL,
      "text, or uint16 tokens in a .bin file (llm.c's header or none)"},
@@ -234,12 +230,11 @@ static int run(int argc, char **argv)
     cli_train_library library;
     train_values values = {0};
     int exit_code, given = argc;
-    char **copy = calloc((size_t)argc + 1, sizeof *copy);
+    char **copy = cli_keep_arguments(argc, argv);
     if (copy == NULL || !cli_train_library_load(&library)) {
         free(copy);
         return CLI_FAILED;
     }
-    memcpy(copy, argv, (size_t)argc * sizeof *copy);
     library.options_init(&values.train);
     tdm_launch_options_init(&values.launch);
     if (!cli_parse(&cli_train, &argc, argv, &values, &exit_code)) {

@@ -257,10 +257,9 @@ static int run(int argc, char **argv)
     tune_values values = {.ranks = 0};
     int exit_code;
     char path[4096];
-    char **copy = calloc((size_t)argc + 1, sizeof *copy); /* parsing moves the arguments */
+    char **copy = cli_keep_arguments(argc, argv);
     if (copy == NULL)
         return CLI_NO_SPACE;
-    memcpy(copy, argv, (size_t)argc * sizeof *copy);
     if (cli_parse(&cli_tune, &argc, argv, &values, &exit_code)) {
         if (argc > 1)
             exit_code = usage("it takes no arguments; say --collectives");

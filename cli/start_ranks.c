@@ -18,6 +18,14 @@ bool cli_is_in_a_job(void)
     return getenv("RANK") != NULL || getenv("OMPI_COMM_WORLD_RANK") != NULL || getenv("PMI_RANK") != NULL || is_task;
 }
 
+char **cli_keep_arguments(int argc, char **argv)
+{
+    char **copy = calloc((size_t)argc + 1, sizeof *copy);
+    if (copy != NULL)
+        memcpy(copy, argv, (size_t)argc * sizeof *copy);
+    return copy;
+}
+
 int cli_start_ranks(const char *command, int ranks, char **argv)
 {
     static char self[PATH_MAX], name[64];

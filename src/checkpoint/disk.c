@@ -1,6 +1,7 @@
 /* disk.c - exact, durable file access. */
 #include "checkpoint/disk.h"
 
+#include "core/file.h"
 #include "core/memory.h"
 
 #include <errno.h>
@@ -23,23 +24,6 @@ tdm_status tdmi_disk_path(char out[TDMI_PATH_MAX], const char *format, ...)
     va_end(args);
     if (length < 0 || length >= TDMI_PATH_MAX)
         return tdmi_fail(TDM_ERR_INVALID, "path %.60s... has %d bytes; at most %d are possible", out, length, TDMI_PATH_MAX - 1);
-    return TDM_OK;
-}
-
-tdm_status tdmi_disk_read(const char *path, int fd, void *out, size_t nbytes, uint64_t offset)
-{
-    for (size_t done = 0; done < nbytes;) {
-        ssize_t n = pread(fd, (char *)out + done, nbytes - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s at byte %llu", path,
-                                   (unsigned long long)(offset + done));
-        if (n == 0)
-            return tdmi_fail(TDM_ERR_BAD_FILE, "%s ends at byte %llu; %zu more were expected", path,
-                             (unsigned long long)(offset + done), nbytes - done);
-        done += (size_t)n;
-    }
     return TDM_OK;
 }
 
@@ -147,7 +131,7 @@ tdm_status tdmi_disk_read_file(const char *path, size_t max, char **out, size_t 
     else if ((text = tdmi_malloc((size_t)size + 1, "file text")) == NULL)
         st = TDM_ERR_NO_MEMORY;
     else
-        st = tdmi_disk_read(path, fd, text, (size_t)size, 0);
+        st = tdmi_file_read(path, fd, text, (size_t)size, 0);
     close(fd);
     if (st != TDM_OK) {
         tdmi_free(text);
@@ -172,7 +156,7 @@ tdm_status tdmi_disk_hash(const char *path, uint64_t *nbytes, uint64_t *hash)
         st = tdmi_fail(TDM_ERR_NO_MEMORY, "no memory to check %s", path);
     for (uint64_t done = 0; st == TDM_OK && done < size; done += HASH_CHUNK) {
         size_t n = size - done < HASH_CHUNK ? (size_t)(size - done) : HASH_CHUNK;
-        st = tdmi_disk_read(path, fd, chunk, n, done);
+        st = tdmi_file_read(path, fd, chunk, n, done);
         if (st == TDM_OK)
             XXH64_update(state, chunk, n);
     }

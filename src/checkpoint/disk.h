@@ -1,4 +1,4 @@
-/* disk.h - files as a checkpoint needs them: exact reads and writes, space that is really there, sync, and texts that name
+/* disk.h - files as a checkpoint needs them: exact writes (reads: core/file.h), space that is really there, sync, and texts that name
  * the file and the numbers. */
 #ifndef TDMI_CHECKPOINT_DISK_H
 #define TDMI_CHECKPOINT_DISK_H
@@ -10,9 +10,7 @@
 /* out = the formatted path.  Errors  TDM_ERR_INVALID it is too long */
 tdm_status tdmi_disk_path(char out[TDMI_PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Exactly nbytes at that offset; `path` is for the text.
- * Errors  read: TDM_ERR_BAD_FILE the file ends early, or cannot be read | write: TDM_ERR_NO_SPACE | TDM_ERR_SYSTEM */
-tdm_status tdmi_disk_read(const char *path, int fd, void *out, size_t nbytes, uint64_t offset);
+/* Exactly nbytes at that offset; `path` is for the text.  Errors  TDM_ERR_NO_SPACE | TDM_ERR_SYSTEM */
 tdm_status tdmi_disk_write(const char *path, int fd, const void *data, size_t nbytes, uint64_t offset);
 /* Makes the file nbytes long and takes the space for it now.
  * Errors  TDM_ERR_NO_SPACE the text has what is needed and what is free | TDM_ERR_SYSTEM */

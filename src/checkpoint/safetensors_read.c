@@ -7,6 +7,7 @@
 #include "checkpoint/disk.h"
 #include "checkpoint/transpose.h"
 #include "core/dtype.h"
+#include "core/file.h"
 #include "core/memory.h"
 
 #include <errno.h>
@@ -238,7 +239,7 @@ static tdm_status look_into(tdmi_safetensors *f)
     if (file_bytes < sizeof head)
         return tdmi_fail(TDM_ERR_BAD_FILE, "%s has %llu bytes; a safetensors file has at least 10", f->path,
                          (unsigned long long)file_bytes);
-    tdm_status st = tdmi_disk_read(f->path, f->fd, head, sizeof head, 0);
+    tdm_status st = tdmi_file_read(f->path, f->fd, head, sizeof head, 0);
     if (st != TDM_OK)
         return st;
     uint64_t length = 0;
@@ -256,7 +257,7 @@ static tdm_status look_into(tdmi_safetensors *f)
     char *json = tdmi_malloc((size_t)length, "safetensors header");
     if (json == NULL)
         return TDM_ERR_NO_MEMORY;
-    st = tdmi_disk_read(f->path, f->fd, json, (size_t)length, 8);
+    st = tdmi_file_read(f->path, f->fd, json, (size_t)length, 8);
     if (st == TDM_OK)
         st = take_header(f, json, (size_t)length, file_bytes - 8 - length);
     tdmi_free(json);
@@ -326,7 +327,7 @@ tdm_status tdmi_safetensors_read(const tdmi_safetensors *f, const tdmi_file_tens
     if (st != TDM_OK)
         return st;
     if (strcmp(t->type, "F32") == 0)
-        return tdmi_disk_read(f->path, f->fd, out, count * sizeof *out, t->offset + first * sizeof *out);
+        return tdmi_file_read(f->path, f->fd, out, count * sizeof *out, t->offset + first * sizeof *out);
     const bool bf16 = strcmp(t->type, "BF16") == 0;
     if (!bf16 && strcmp(t->type, "F16") != 0)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s: tensor \"%s\" is of type %s; only F32, F16 and BF16 can be read as float32",
@@ -334,7 +335,7 @@ tdm_status tdmi_safetensors_read(const tdmi_safetensors *f, const tdmi_file_tens
     uint16_t halves[CHUNK];
     for (size_t done = 0; done < count; done += CHUNK) {
         size_t n = count - done < CHUNK ? count - done : CHUNK;
-        st = tdmi_disk_read(f->path, f->fd, halves, n * sizeof *halves, t->offset + (first + done) * sizeof *halves);
+        st = tdmi_file_read(f->path, f->fd, halves, n * sizeof *halves, t->offset + (first + done) * sizeof *halves);
         if (st != TDM_OK)
             return st;
         for (size_t i = 0; i < n; i++)

@@ -6,6 +6,7 @@
 
 #include "checkpoint/disk.h"
 #include "checkpoint/transpose.h"
+#include "core/file.h"
 #include "core/memory.h"
 
 #include <errno.h>
@@ -153,7 +154,7 @@ static tdm_status settle(tdmi_safetensors_writer *w, bool created)
             st = tdmi_disk_write(w->path, w->fd, header, nbytes, 0);
     } else {
         char *there = tdmi_malloc(nbytes, "safetensors header");
-        st = there != NULL ? tdmi_disk_read(w->path, w->fd, there, nbytes, 0) : TDM_ERR_NO_MEMORY;
+        st = there != NULL ? tdmi_file_read(w->path, w->fd, there, nbytes, 0) : TDM_ERR_NO_MEMORY;
         if (st == TDM_ERR_BAD_FILE || (st == TDM_OK && memcmp(there, header, nbytes) != 0))
             st = tdmi_fail(TDM_ERR_MISMATCH, "%s was begun by a rank with other tensors; all ranks must save the same model",
                            w->path);

@@ -1,6 +1,7 @@
 /* tokens.c - opening, checking, reading and splitting a file of tokens. */
 #include "data/tokens.h"
 
+#include "core/file.h"
 #include "core/memory.h"
 #include "data/token_format.h"
 
@@ -20,24 +21,6 @@ struct tdmi_tokens {
     uint32_t vocab;
     uint64_t first_byte, count;
 };
-
-/* Reads exactly nbytes, or fails with the file's name. */
-static tdm_status read_at(const char *path, int fd, void *out, size_t nbytes, uint64_t offset)
-{
-    for (size_t done = 0; done < nbytes;) {
-        ssize_t n = pread(fd, (char *)out + done, nbytes - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s at byte %llu", path,
-                                   (unsigned long long)(offset + done));
-        if (n == 0)
-            return tdmi_fail(TDM_ERR_BAD_FILE, "%s ends at byte %llu now; it was longer when it was opened and must not change "
-                             "while a job reads it", path, (unsigned long long)(offset + done));
-        done += (size_t)n;
-    }
-    return TDM_OK;
-}
 
 static bool is_bin(const char *path)
 {
@@ -70,7 +53,7 @@ tdm_status tdmi_tokens_read(const tdmi_tokens *t, uint64_t first, size_t count, 
     const uint32_t width = t->format->width;
     for (size_t done = 0; done < count;) {
         size_t n = count - done < CHUNK ? count - done : CHUNK;
-        tdm_status st = read_at(t->path, t->fd, raw, n * width, t->first_byte + (first + done) * width);
+        tdm_status st = tdmi_file_read(t->path, t->fd, raw, n * width, t->first_byte + (first + done) * width);
         if (st != TDM_OK)
             return st;
         t->format->widen(raw, n, out + done);
@@ -115,7 +98,7 @@ static tdm_status look_into(tdmi_tokens *t)
     uint8_t head[TDMI_TOKEN_HEAD_BYTES];
     const uint64_t file_bytes = (uint64_t)info.st_size;
     const size_t nbytes = file_bytes < sizeof head ? (size_t)file_bytes : sizeof head;
-    tdm_status st = read_at(t->path, t->fd, head, nbytes, 0);
+    tdm_status st = tdmi_file_read(t->path, t->fd, head, nbytes, 0);
     if (st == TDM_OK)
         st = t->format->measure(t->path, head, nbytes, file_bytes, &t->first_byte, &t->count);
     if (st != TDM_OK)

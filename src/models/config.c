@@ -79,10 +79,10 @@ const char *tdmi_config_model_type(const tdmi_config_json *json)
     return tdmi_config_string(json, "model_type", "");
 }
 
-tdm_status tdmi_config_sizes(const tdmi_config_json *json, const tdmi_config_size *sizes, int count, tdmi_model_config *out)
+static tdm_status read_sizes(const tdmi_config_json *json, const tdmi_config_rules *rules, tdmi_model_config *out)
 {
-    for (int i = 0; i < count; i++) {
-        const tdmi_config_size *size = &sizes[i];
+    for (int i = 0; i < rules->count; i++) {
+        const tdmi_config_size *size = &rules->sizes[i];
         if (size->key == NULL)
             continue;
         const json_t *value = json_object_get(json->root, size->key);
@@ -116,4 +116,25 @@ const char *tdmi_config_string(const tdmi_config_json *json, const char *key, co
 {
     const json_t *value = json_object_get(json->root, key);
     return json_is_string(value) ? json_string_value(value) : otherwise;
+}
+
+tdm_status tdmi_config_read(const char *json, const tdmi_config_rules *rules, tdmi_model_config *out)
+{
+    tdmi_config_json *parsed = NULL;
+    tdmi_model_config config = {0};
+    char text[160];
+    tdm_status st = tdmi_config_open(json, rules->model_type, &parsed);
+    if (st == TDM_OK)
+        st = read_sizes(parsed, rules, &config);
+    if (st == TDM_OK) {
+        config.dropout = tdmi_config_real(parsed, rules->dropout_key, 0);
+        if (tdmi_config_fault(&config, rules->sizes, rules->count, text, sizeof text) != NULL)
+            st = tdmi_fail(TDM_ERR_BAD_FILE, "config.json: %s", text);
+    }
+    if (st == TDM_OK && rules->check != NULL)
+        st = rules->check(parsed, &config);
+    tdmi_config_close(parsed);
+    if (st == TDM_OK)
+        *out = config;
+    return st;
 }

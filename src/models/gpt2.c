@@ -286,8 +286,8 @@ static char *config_json(const tdmi_model_config *c)
     return tdmi_strdup(text, "config.json");
 }
 
-/* Members of the family whose formulas differ from ours. */
-static tdm_status check_variant(const tdmi_config_json *json, const tdmi_model_config *c)
+/* Also refuses members of the family whose formulas differ from ours. */
+static tdm_status check(const tdmi_config_json *json, const tdmi_model_config *c)
 {
     const char *activation = tdmi_config_string(json, "activation_function", "gelu_new");
     if (strcmp(activation, "gelu_new") != 0 && strcmp(activation, "gelu_pytorch_tanh") != 0)
@@ -302,28 +302,13 @@ static tdm_status check_variant(const tdmi_config_json *json, const tdmi_model_c
         tdmi_config_bool(json, "scale_attn_by_inverse_layer_idx", false))
         return tdmi_fail(TDM_ERR_BAD_FILE, "config.json asks for untied embeddings or another scale of attention, which do not "
                          "exist here");
-    return TDM_OK;
+    char text[160];
+    return fault(c, text, sizeof text) == NULL ? TDM_OK : tdmi_fail(TDM_ERR_BAD_FILE, "config.json: %s", text);
 }
 
 static tdm_status config_parse(const char *json, tdmi_model_config *out)
 {
-    tdmi_config_json *parsed = NULL;
-    tdmi_model_config c = {0};
-    char text[160];
-    tdm_status st = tdmi_config_open(json, "gpt2", &parsed);
-    if (st == TDM_OK)
-        st = tdmi_config_sizes(parsed, sizes, SIZES, &c);
-    if (st == TDM_OK)
-        st = check_variant(parsed, &c);
-    if (st == TDM_OK) {
-        c.dropout = tdmi_config_real(parsed, "resid_pdrop", 0);
-        if (fault(&c, text, sizeof text) != NULL)
-            st = tdmi_fail(TDM_ERR_BAD_FILE, "config.json: %s", text);
-    }
-    tdmi_config_close(parsed);
-    if (st == TDM_OK)
-        *out = c;
-    return st;
+    return tdmi_config_read(json, &(tdmi_config_rules){"gpt2", sizes, SIZES, "resid_pdrop", check}, out);
 }
 
 const tdmi_model tdmi_gpt2 = {

@@ -153,21 +153,7 @@ static char *config_json(const tdmi_model_config *c)
 
 static tdm_status config_parse(const char *json, tdmi_model_config *out)
 {
-    tdmi_config_json *parsed = NULL;
-    tdmi_model_config c = {0};
-    char text[160];
-    tdm_status st = tdmi_config_open(json, "mlp", &parsed);
-    if (st == TDM_OK)
-        st = tdmi_config_sizes(parsed, sizes, SIZES, &c);
-    if (st == TDM_OK) {
-        c.dropout = tdmi_config_real(parsed, "dropout", 0);
-        if (tdmi_config_fault(&c, sizes, SIZES, text, sizeof text) != NULL)
-            st = tdmi_fail(TDM_ERR_BAD_FILE, "config.json: %s", text);
-    }
-    tdmi_config_close(parsed);
-    if (st == TDM_OK)
-        *out = c;
-    return st;
+    return tdmi_config_read(json, &(tdmi_config_rules){"mlp", sizes, SIZES, "dropout", NULL}, out);
 }
 
 const tdmi_model tdmi_mlp = {

@@ -1,5 +1,7 @@
 /* test_disk.c - exact access, space, hashes. */
 #include "checkpoint/disk.h"
+
+#include "core/file.h"
 #include "core/memory.h"
 #include "files.h"
 
@@ -34,9 +36,9 @@ static void reading_beyond_the_end_names_the_byte(void **state)
     const char *path = files_write("short", "12345", 5);
     int fd = open(path, O_RDONLY);
     char out[8];
-    assert_int_equal(tdmi_disk_read(path, fd, out, 4, 1), TDM_OK);
+    assert_int_equal(tdmi_file_read(path, fd, out, 4, 1), TDM_OK);
     assert_memory_equal(out, "2345", 4);
-    assert_int_equal(tdmi_disk_read(path, fd, out, 8, 2), TDM_ERR_BAD_FILE);
+    assert_int_equal(tdmi_file_read(path, fd, out, 8, 2), TDM_ERR_BAD_FILE);
     assert_non_null(strstr(tdm_error_text(), "ends at byte 5; 5 more were expected"));
     close(fd);
 }

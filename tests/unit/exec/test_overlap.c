@@ -1,33 +1,18 @@
 /* test_overlap.c - communication goes on while one long kernel runs: a reduction ends between two of its tiles. */
-#include "exec/exec.h"
+#include "tiny_run.h"
 
 #include "core/cpu.h"
-#include "core/memory.h"
-#include "models/model.h"
 #include "on_ranks.h"
 #include "passes/passes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #define WINDOWS 64  /* of a rank: products of the first layer, 8,192 by 512, take milliseconds */
 #define STEPS 100   /* in one of them both ranks are inside a kernel at once; mostly in the first */
 #define EVENTS 4096
-
-typedef struct target {
-    const tdmi_graph *graph;
-    tdmi_exec *exec;
-} target;
-
-static tdm_status take(void *arg, const char *name, const float *values, size_t count)
-{
-    target *to = arg;
-    memcpy(tdmi_exec_memory(to->exec, tdmi_graph_find(to->graph, name)), values, count * sizeof *values);
-    return TDM_OK;
-}
 
 /* Whether a reduction of this step ended while a kernel ran. */
 static bool ended_inside(const tdmi_trace *trace, int64_t step)
@@ -81,9 +66,7 @@ static const char *body(tdm_group *group, void *arg)
     const tdmi_exec_options options = {.group = group, .clip = 1, .isa = tdmi_cpu_isa(), .trace = trace,
                                        .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
     CHECK_OK(tdmi_exec_create(g, &options, &exec));
-    if (!tdmi_exec_shares_parameters(exec) || tdm_group_local_rank(group) == 0)
-        CHECK_OK(model->init(&config, 7, take, &(target){g, exec}));
-    CHECK_OK(tdmi_exec_publish_parameters(exec));
+    CHECK_OK(tiny_init(model, &config, group, g, exec));
     const char *wrong = learn(group, g, exec, trace, config.seq);
     tdmi_exec_destroy(exec);
     tdmi_trace_destroy(trace);

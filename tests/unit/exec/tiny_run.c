@@ -4,7 +4,6 @@
 #include "core/cpu.h"
 #include "core/memory.h"
 #include "data/rng.h"
-#include "models/model.h"
 #include "on_ranks.h"
 #include "passes/passes.h"
 
@@ -34,6 +33,14 @@ static tdm_status take(void *arg, const char *name, const float *values, size_t 
     target *to = arg;
     memcpy(tdmi_exec_memory(to->exec, tdmi_graph_find(to->graph, name)), values, count * sizeof *values);
     return TDM_OK;
+}
+
+tdm_status tiny_init(const tdmi_model *model, const tdmi_model_config *config, tdm_group *group, const tdmi_graph *graph, tdmi_exec *exec)
+{
+    tdm_status st = TDM_OK;
+    if (!tdmi_exec_shares_parameters(exec) || tdm_group_local_rank(group) == 0)
+        st = model->init(config, 7, take, &(target){graph, exec});
+    return st == TDM_OK ? tdmi_exec_publish_parameters(exec) : st;
 }
 
 static void draw(void *arg, uint8_t *mask, size_t count, float p)
@@ -125,11 +132,7 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
         .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
         .shard = run->shard, .clip = run->clip, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng};
     CHECK_OK(tdmi_exec_create(m->graph, &options, &m->exec));
-    if (!tdmi_exec_shares_parameters(m->exec) || tdm_group_local_rank(group) == 0) {
-        target to = {m->graph, m->exec};
-        CHECK_OK(model->init(&config, 7, take, &to));
-    }
-    CHECK_OK(tdmi_exec_publish_parameters(m->exec));
+    CHECK_OK(tiny_init(model, &config, group, m->graph, m->exec));
     return NULL;
 }
 

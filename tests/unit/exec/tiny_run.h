@@ -3,6 +3,7 @@
 #define TESTS_EXEC_TINY_RUN_H
 
 #include "exec/exec.h"
+#include "models/model.h"
 
 #define TINY_STEPS 6
 #define TINY_WINDOWS 4 /* of all ranks together: divides by 1, 2, 4 */
@@ -26,6 +27,8 @@ const char *tiny_run_body(tdm_group *group, void *run);
 /* One step in which a product overflows on rank 1: checks the error on each rank, which needs parameters of its own. fused:
  * updates go along with the reduction. */
 const char *tiny_poisoned_body(tdm_group *group, bool fused);
+/* Gives a model's parameters their initial values, which all ranks then see. */
+tdm_status tiny_init(const tdmi_model *model, const tdmi_model_config *config, tdm_group *group, const tdmi_graph *graph, tdmi_exec *exec);
 /* A tiny_run in shared memory; free with tiny_run_free. */
 tiny_run *tiny_run_create(int shard, double clip);
 void tiny_run_free(tiny_run *run);
