@@ -3,6 +3,8 @@
  * Common to all:
  *   - all ranks make the same calls, with the same dtype, op, count and root, in the same order; what differs is an error on
  *     all ranks that names both sides (TDM_ERR_MISMATCH)
+ *   - who only gives (the root of a broadcast or scatter, the others of a reduce or gather) may be done before the others come, and
+ *     hears of such an error in a later call, wait or test; tdm_group_destroy writes it into the log
  *   - `work` NULL: the call blocks. Otherwise it starts the operation and gives a handle for tdm_work_wait, which consumes it;
  *     buffers are borrowed until then
  *   - in == out (the same address, or the rank's own part where sizes differ) is allowed; other overlaps are not

@@ -39,10 +39,21 @@ static inline void tdmi_steps_reduce(tdmi_steps *s, tdmi_range src, tdmi_range d
 /* dst <- finished src; left out where the sum is the result already. */
 void tdmi_steps_finish(tdmi_steps *s, const tdmi_call *call, tdmi_range src, tdmi_range dst);
 
-static inline void tdmi_steps_meet(tdmi_steps *s)
+static inline void tdmi_steps_publish(tdmi_steps *s)
 {
     tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_PUBLISH, .to = -1, .from = -1});
-    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_MEET, .to = -1, .from = -1});
+}
+
+/* Publishes and waits for one rank, which need not wait for this one; -1: for all. */
+static inline void tdmi_steps_meet_with(tdmi_steps *s, int rank)
+{
+    tdmi_steps_publish(s);
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_MEET, .to = -1, .from = rank});
+}
+
+static inline void tdmi_steps_meet(tdmi_steps *s)
+{
+    tdmi_steps_meet_with(s, -1);
 }
 
 /* dst of rank `to` (-1: all) <- the reduction of src over all ranks, with this rank's own values in `own`. */

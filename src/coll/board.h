@@ -1,7 +1,8 @@
 /* board.h - where one rank of a group writes, in its own shared memory, what its peers on the node look for.
  *
  * A slot a call, used in turn: which call, how often this rank has published in it, and where its buffers are. A slot is
- * written again TDMI_SLOTS calls later, and only when every rank has finished the old call. One writer a line. */
+ * written again TDMI_SLOTS calls later, and only when every rank has finished the old call and was found to have made the same
+ * calls (history.h). One writer a line. */
 #ifndef TDMI_COLL_BOARD_H
 #define TDMI_COLL_BOARD_H
 
@@ -21,21 +22,21 @@ typedef struct tdmi_row {
 } tdmi_row;
 
 typedef struct tdmi_slot {
-    _Alignas(128) _Atomic uint64_t word; /* release; pairs with acquire in tdmi_meet. All below is written before it */
-    uint8_t signature[TDMI_SIGNATURE_BYTES];
+    _Alignas(128) _Atomic uint64_t word; /* 0: being written. Release; pairs with acquire in tdmi_meet. All below comes before it */
+    _Atomic uint64_t history;            /* of all calls up to this one */
     union {
         struct {
             tdmi_place in, out;
-            /* Behind the line of `word`: written and read by calls that need it, for every line that peers fetch takes time. */
-            tdmi_place stage;
             uint64_t done;       /* with STAGE: calls this rank had finished */
-            tdmi_place rows;     /* [n] of tdmi_row: its parts of IN for each rank, in calls that are pairwise */
+            /* Behind the line of `word`: written and read by calls that need it, for every line that peers fetch takes time. */
+            tdmi_place stage, rows; /* rows: [n] of tdmi_row, its parts of IN for each rank, in calls that are pairwise */
         };
         unsigned char data[TDMI_EAGER_BYTES]; /* SLOT, in calls that use it; TDMI_SLOT_LINE_BYTES are in the line of `word` */
     };
+    uint8_t signature[TDMI_SIGNATURE_BYTES]; /* peers read it to say which calls differ */
 } tdmi_slot;
-#define TDMI_SLOT_LINE_BYTES 32
-_Static_assert(offsetof(tdmi_slot, data) + TDMI_SLOT_LINE_BYTES == 64 && offsetof(tdmi_slot, stage) == 64, "one line");
+#define TDMI_SLOT_LINE_BYTES 48
+_Static_assert(offsetof(tdmi_slot, data) + TDMI_SLOT_LINE_BYTES == 64 && offsetof(tdmi_slot, done) + 8 <= 64, "one line");
 
 typedef struct tdmi_board {
     _Alignas(128) _Atomic uint64_t started; /* number of this rank's last call */

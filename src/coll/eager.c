@@ -4,10 +4,11 @@
  *     slot of rank 1   | call 7, allreduce of 2 float32 | b |  --->  out = (a + b) + c on all of them
  *     slot of rank 2   | call 7, allreduce of 2 float32 | c |
  *
- * What announces a call carries its data: up to 24 bytes lie in the cache line that the peers poll anyway. Everyone sums
- * everything. A slot is written again many calls later, so nobody has to say that it has been read.
+ * What announces a call carries its data: up to 48 bytes lie in the cache line that the peers poll anyway. Everyone sums
+ * everything. A slot is written again many calls later, so nobody has to say that it has been read, and who only gives (the
+ * root of a broadcast or scatter, all others of a reduce or gather) waits for nobody: it may be up to 64 calls ahead.
  *
- * Cost   1 meeting; a rank copies its input in, and reads what it needs of the others' slots.
+ * Cost   1 meeting, or with one rank half a one; a rank copies its input in, and reads what it needs of the others' slots.
  * Sums   canonical tree.     Needs  all ranks on one node.
  * Paper  the eager protocol of MPI libraries, with a board of flags and data as in Graham and Shipman, EuroPVM/MPI 2008,
  *        doi:10.1007/978-3-540-87475-1_21 */
@@ -28,6 +29,28 @@ static void fetch(tdmi_steps *s, int from, int rank, tdmi_range part, tdmi_range
         tdmi_steps_copy_from(s, from, in_slot(part), dst);
 }
 
+/* Whether the root alone gives something, or alone gets something. */
+static bool is_from_root(const tdmi_call *call)
+{
+    return call->coll == TDMI_COLL_BROADCAST || call->coll == TDMI_COLL_SCATTER;
+}
+
+static bool is_to_root(const tdmi_call *call)
+{
+    return call->coll == TDMI_COLL_REDUCE || call->coll == TDMI_COLL_GATHER;
+}
+
+/* A rank meets those of whom it gets something; a barrier is all meeting. */
+static void meet(tdmi_steps *s, const tdmi_call *call, int rank)
+{
+    if (is_from_root(call) && rank != call->root)
+        tdmi_steps_meet_with(s, call->root);
+    else if (is_from_root(call) || (is_to_root(call) && rank != call->root))
+        tdmi_steps_publish(s);
+    else
+        tdmi_steps_meet(s);
+}
+
 static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
     const int rank = topology->rank, n = topology->n;
@@ -36,10 +59,9 @@ static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *top
         return;
     }
     const tdmi_range in = tdmi_range_of(TDMI_BUFFER_IN, 0, tdmi_call_in_count(call, rank, n));
-    const bool gives = call->coll != TDMI_COLL_BROADCAST || rank == call->root;
-    if (gives)
+    if ((!is_from_root(call) || rank == call->root) && (!is_to_root(call) || rank != call->root))
         tdmi_steps_copy(s, in, in_slot(in));
-    tdmi_steps_meet(s);
+    meet(s, call, rank);
     const size_t out_count = tdmi_call_out_count(call, rank, n);
     if (tdmi_coll_reduces(call->coll) && out_count > 0) {
         const tdmi_range own = tdmi_call_in_part(call, rank);

@@ -66,7 +66,12 @@ static void put_step(writer *w, const tdmi_step *step)
     case TDMI_STEP_EXCHANGE:
     case TDMI_STEP_EXCHANGE_REDUCE: put_exchange(w, step); break;
     case TDMI_STEP_PUBLISH: put(w, "publish"); break;
-    case TDMI_STEP_MEET: put(w, "meet all ranks"); break;
+    case TDMI_STEP_MEET:
+        if (step->from < 0)
+            put(w, "meet all ranks");
+        else
+            put(w, "meet rank %d", step->from);
+        break;
     case TDMI_STEP_REDUCE_FROM:
         put(w, "reduce ");
         put_range(w, step->src);

@@ -1,6 +1,7 @@
 /* meet.c - publishing on the own board, waiting for the others' boards, and learning from them at the first meeting. */
 #include "coll/meet.h"
 
+#include "coll/history.h"
 #include "core/cpu.h"
 
 static void ring_all(const tdmi_team *team)
@@ -27,9 +28,8 @@ static tdm_status compare_met(const tdmi_run *run)
     while (!tdmi_team_shares(team, first))
         first++;
     for (int r = first + 1; r < team->n; r++)
-        if (tdmi_team_shares(team, r) && !tdmi_signature_equal(tdmi_slot_of(run, r)->signature, tdmi_slot_of(run, first)->signature))
-            return tdmi_signature_mismatch(team->name, run->number, first, tdmi_slot_of(run, first)->signature, r,
-                                           tdmi_slot_of(run, r)->signature);
+        if (tdmi_team_shares(team, r) && tdmi_history_of(run, r) != tdmi_history_of(run, first))
+            return tdmi_history_mismatch(team, run->number, first, r);
     return TDM_OK;
 }
 
@@ -89,10 +89,14 @@ static tdm_status learn_places(tdmi_run *run)
     return status;
 }
 
-/* First meeting: everyone's call and buffers are known now. */
-static tdm_status learn(tdmi_run *run)
+/* First meeting: everyone's call and buffers are known now, or the call of rank `from` alone. */
+static tdm_status learn(tdmi_run *run, int from)
 {
-    tdm_status status = compare_met(run);
+    tdm_status status = TDM_OK;
+    if (from < 0)
+        status = compare_met(run);
+    else if (tdmi_history_of(run, from) != run->history)
+        status = tdmi_history_mismatch(run->team, run->number, run->team->rank, from);
     if (status == TDM_OK && !run->plan->way.uses_slot)
         status = learn_places(run);
     run->resolved = status == TDM_OK;
@@ -119,7 +123,18 @@ static tdm_status learn_stages(tdmi_run *run)
     return status;
 }
 
-tdm_status tdmi_meet(tdmi_run *run, int polls, bool *met)
+/* Looks once, or until there are no polls left. */
+static bool has_published(const tdmi_slot *slot, uint64_t word, int *polls)
+{
+    while (atomic_load_explicit(&slot->word, memory_order_acquire) < word) { /* pairs with tdmi_publish() */
+        if ((*polls)-- <= 0)
+            return false;
+        tdmi_cpu_pause();
+    }
+    return true;
+}
+
+tdm_status tdmi_meet(tdmi_run *run, int from, int polls, bool *met)
 {
     tdmi_team *team = run->team;
     *met = true;
@@ -129,20 +144,13 @@ tdm_status tdmi_meet(tdmi_run *run, int polls, bool *met)
         return TDM_OK;
     }
     const uint64_t word = tdmi_slot_word(run->number, run->phase);
-    for (; run->met < team->n; run->met++) {
-        if (!tdmi_team_shares(team, run->met))
-            continue;
-        const tdmi_slot *slot = tdmi_slot_of(run, run->met);
-        while (run->met != team->rank && atomic_load_explicit(&slot->word, memory_order_acquire) < word) { /* pairs with tdmi_publish() */
-            if (polls-- <= 0) {
-                *met = false;
-                return TDM_OK;
-            }
-            tdmi_cpu_pause();
-        }
-    }
+    for (; run->met < team->n && *met; run->met += *met ? 1 : 0)
+        if (run->met != team->rank && (from < 0 ? tdmi_team_shares(team, run->met) : run->met == from))
+            *met = has_published(tdmi_slot_of(run, run->met), word, &polls);
+    if (!*met)
+        return TDM_OK;
     if (!run->resolved) {
-        tdm_status status = learn(run);
+        tdm_status status = learn(run, from);
         if (status != TDM_OK)
             return status;
     }

@@ -2,6 +2,7 @@
 #include "coll/plan.h"
 
 #include "coll/algorithm.h"
+#include "coll/history.h"
 #include "coll/slice.h"
 #include "core/memory.h"
 
@@ -130,9 +131,9 @@ static tdm_status note_needs(tdmi_way *way, const tdmi_call *call, int rank, int
     for (size_t i = 0; i < way->steps.count; i++) {
         const tdmi_step *step = &way->steps.step[i];
         way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
-        way->uses_slot |= step->src.buffer == TDMI_BUFFER_SLOT || step->dst.buffer == TDMI_BUFFER_SLOT;
         way->rotations += step->kind == TDMI_STEP_ROTATE ? 1 : 0;
     }
+    way->uses_slot = n > 1 && way->algorithm != NULL && (way->algorithm->needs & TDMI_NEEDS_SLOT) != 0;
     way->uses_links = n > 1 && way->algorithm != NULL && (way->algorithm->needs & (TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE)) != 0;
     return way->uses_links ? note_link_peers(way, call, rank, n) : TDM_OK;
 }
@@ -222,6 +223,7 @@ tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, 
         status = make(plan, topology, reach, can_share);
     if (status == TDM_OK)
         tdmi_signature_write(&plan->call, fused, plan->way.algorithm, topology->rank, -1, plan->signature);
+    plan->digest = tdmi_history_digest(plan->signature);
     if (status != TDM_OK) {
         free_plan(plan);
         return status;

@@ -23,6 +23,7 @@ typedef struct tdmi_plan {
     size_t *counts;
     bool fused;
     uint8_t signature[TDMI_SIGNATURE_BYTES]; /* as all ranks on this node read it */
+    uint64_t digest;   /* of it, for history.h */
     uint64_t number;   /* of all that the group ever made, from 1 */
     int users;         /* calls under way */
     /* The way to go, or where `agrees`: the way if every rank's buffers turn out to be reachable. It then begins with PUBLISH

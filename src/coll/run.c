@@ -6,13 +6,12 @@
 #include "coll/run.h"
 
 #include "coll/exchange.h"
+#include "coll/history.h"
 #include "coll/meet.h"
 #include "coll/run_start.h"
 #include "coll/slice.h"
 #include "coll/work_steps.h"
 #include "core/dtype.h"
-
-#include <string.h>
 
 /* ---- states ---- */
 
@@ -57,7 +56,6 @@ static void write_places(const tdmi_run *run, tdmi_slot *slot)
         in = place_of(team, run->request.in, tdmi_run_in_count(run) * size);
     if (tdmi_run_out_count(run) > 0)
         out = place_of(team, run->request.out, tdmi_run_out_count(run) * size);
-    memcpy(slot->signature, run->plan->signature, sizeof slot->signature);
     slot->in = in;
     slot->out = out;
 }
@@ -74,11 +72,10 @@ static tdm_status check_own_part(const tdmi_run *run)
 }
 
 /* The first steps of a list that uses SLOT: own data into it, and off. */
-static void send_slot(tdmi_run *run, tdmi_slot *slot)
+static void send_slot(tdmi_run *run)
 {
     const tdmi_way *way = &run->plan->way;
     const tdmi_step *step = way->steps.step;
-    memcpy(slot->signature, run->plan->signature, sizeof slot->signature);
     bool done;
     if (step->kind == TDMI_STEP_COPY)
         (void)tdmi_work_step(run, step++, &done); /* a copy cannot fail */
@@ -89,20 +86,22 @@ static void send_slot(tdmi_run *run, tdmi_slot *slot)
     run->state = TDMI_RUN_STEPPING;
 }
 
-/* Writes the slot; false while a rank still needs the old call in it. */
-static bool arrive(tdmi_run *run)
+/* Writes the slot; *done is false while a rank still needs the old call in it. */
+static tdm_status arrive(tdmi_run *run, bool *done)
 {
     tdmi_team *team = run->team;
     const tdmi_plan *plan = run->plan;
+    *done = true;
     if (team->board != NULL) {
-        if (run->number > TDMI_SLOTS && !tdmi_team_done(team, run->number - TDMI_SLOTS))
-            return false;
-        tdmi_board *board = team->board[team->rank];
+        const tdm_status status = run->number > TDMI_SLOTS ? tdmi_team_done(team, run->number - TDMI_SLOTS, done) : TDM_OK;
+        if (!*done)
+            return status;
         tdmi_slot *slot = tdmi_own_slot(run);
-        atomic_store_explicit(&board->started, run->number, memory_order_relaxed);
+        atomic_store_explicit(&team->board[team->rank]->started, run->number, memory_order_release); /* pairs with history.c */
+        tdmi_slot_open(slot, run->history, plan->signature);
         if (plan->way.uses_slot) {
-            send_slot(run, slot);
-            return true;
+            send_slot(run);
+            return TDM_OK;
         }
         write_places(run, slot);
         if (!plan->agrees) /* else it publishes now */
@@ -114,7 +113,7 @@ static bool arrive(tdmi_run *run)
     } else {
         run->state = TDMI_RUN_STAGING;
     }
-    return true;
+    return TDM_OK;
 }
 
 /* All ranks have met: are all their buffers within reach? Equal on all ranks, for it is read from what all have written. */
@@ -145,16 +144,16 @@ static tdm_status agree(tdmi_run *run)
     return TDM_OK;
 }
 
-/* Takes what the way needs: its turn with the links, a stage block. False while an earlier call or a peer uses it. */
-static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
+/* Takes what the way needs: its turn with the links, a stage block. *done is false while an earlier call or a peer uses it. */
+static tdm_status take_turn(tdmi_run *run, const tdmi_turns *turns, bool *done)
 {
     tdmi_team *team = run->team;
-    if ((run->way->uses_links && !turns->links) || (run->way->uses_stage && !turns->stage))
-        return false;
-    if (run->way->uses_stage && team->n > 1) {
+    *done = (!run->way->uses_links || turns->links) && (!run->way->uses_stage || turns->stage);
+    if (*done && run->way->uses_stage && team->n > 1) {
         tdmi_stage *stage = &team->stage[team->stage[0].call <= team->stage[1].call ? 0 : 1];
-        if (!tdmi_team_done(team, stage->call))
-            return false;
+        const tdm_status status = tdmi_team_done(team, stage->call, done);
+        if (!*done)
+            return status;
         stage->call = run->number;
         run->stage = stage;
         run->rotation = stage->rotation;
@@ -164,10 +163,12 @@ static bool take_turn(tdmi_run *run, const tdmi_turns *turns)
         if (!stage->known)
             slot->stage = tdmi_node_locate(team->node, stage->own, TDMI_STAGE_BYTES);
     }
+    if (!*done)
+        return TDM_OK;
     if (run->way->uses_links)
         tdmi_exchange_begin(run);
     run->state = TDMI_RUN_STEPPING;
-    return true;
+    return TDM_OK;
 }
 
 /* *waits: for a peer. *paused: a piece of a long step is done, and others may have a turn. */
@@ -179,7 +180,7 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
     if (step->kind == TDMI_STEP_PUBLISH) {
         tdmi_publish(run);
     } else if (step->kind == TDMI_STEP_MEET) {
-        status = tdmi_meet(run, turns->polls, &done);
+        status = tdmi_meet(run, step->from, turns->polls, &done);
         *waits = !done;
     } else if (step->kind == TDMI_STEP_ROTATE) {
         run->rotation = (run->rotation + 1) % (unsigned)run->team->n;
@@ -237,15 +238,20 @@ tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *
         switch (run->state) {
         case TDMI_RUN_ARRIVING:
             status = check_own_part(run);
-            waits = status == TDM_OK && !arrive(run);
+            if (status == TDM_OK)
+                status = arrive(run, &met);
+            waits = !met;
             break;
         case TDMI_RUN_AGREEING:
-            status = tdmi_meet(run, turns->polls, &met);
+            status = tdmi_meet(run, -1, turns->polls, &met);
             waits = !met;
             if (status == TDM_OK && met)
                 status = agree(run);
             break;
-        case TDMI_RUN_STAGING: waits = !take_turn(run, turns); break;
+        case TDMI_RUN_STAGING:
+            status = take_turn(run, turns, &met);
+            waits = !met;
+            break;
         case TDMI_RUN_STEPPING:
             if (run->step < run->way->steps.count)
                 status = step_on(run, turns, &waits, &paused);
@@ -303,9 +309,8 @@ tdm_status tdmi_run_compare(const tdmi_run *run)
             continue;
         if (first < 0)
             first = r;
-        else if (!tdmi_signature_equal(tdmi_slot_of(run, r)->signature, tdmi_slot_of(run, first)->signature))
-            return tdmi_signature_mismatch(team->name, run->number, first, tdmi_slot_of(run, first)->signature, r,
-                                           tdmi_slot_of(run, r)->signature);
+        else if (tdmi_history_of(run, r) != tdmi_history_of(run, first))
+            return tdmi_history_mismatch(team, run->number, first, r);
     }
     return TDM_OK;
 }

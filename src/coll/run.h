@@ -32,6 +32,7 @@ typedef struct tdmi_run {
     tdmi_request request;  /* in may be a copy of the caller's */
     const void *in;        /* the caller's */
     uint64_t number;       /* of the call in the group, from 1 */
+    uint64_t history;      /* of the calls up to this one: history.h */
     tdmi_plan *plan;
     uint64_t ready;        /* number of the last plan that all memory was made for */
     const tdmi_way *way;   /* NULL until the ranks have agreed */

@@ -2,6 +2,7 @@
  * before the call counts as made, and kept, so that a call that was made before allocates nothing. */
 #include "coll/run_start.h"
 
+#include "coll/history.h"
 #include "coll/reduce.h"
 #include "coll/slice.h"
 #include "core/dtype.h"
@@ -191,6 +192,7 @@ static void begin(tdmi_run *run, uint64_t number)
 {
     const tdmi_plan *plan = run->plan;
     run->number = number;
+    run->history = run->team->history = tdmi_history_with(run->team->history, plan->digest);
     run->way = plan->agrees ? NULL : &plan->way;
     run->state = TDMI_RUN_ARRIVING;
     run->step = run->at = 0;

@@ -17,8 +17,9 @@
  * For a broadcast IN and OUT are both the caller's data. A barrier has no IN and OUT. */
 #define TDMI_STAGE_BYTES ((size_t)1 << 20)
 
-/* SLOT is what travels with the announcement of a call (board.h): a rank writes its own before it publishes for the first time,
- * peers read it once they have met, until they finish the call. Whoever uses SLOT publishes no buffers. */
+/* SLOT is what travels with the announcement of a call (board.h): a rank writes its own before it publishes, once in such a list;
+ * peers read it once they have met that rank, until they finish the call, which may be long after its writer has. Whoever uses SLOT
+ * publishes no buffers. */
 #define TDMI_EAGER_BYTES ((size_t)1 << 10)
 
 typedef enum { TDMI_BUFFER_IN, TDMI_BUFFER_OUT, TDMI_BUFFER_ACC, TDMI_BUFFER_STAGE, TDMI_BUFFER_SLOT } tdmi_buffer;
@@ -40,7 +41,7 @@ typedef enum {
     TDMI_STEP_EXCHANGE_REDUCE, /* dst <- dst op received, or received op dst where `received_first` */
     /* shared memory, among the ranks of one node. Buffers of other ranks are read and written in place. */
     TDMI_STEP_PUBLISH,     /* tell all ranks of the node where IN, OUT, STAGE are, and that all writes so far are visible */
-    TDMI_STEP_MEET,        /* wait until every rank of the node has published as often as this one */
+    TDMI_STEP_MEET,        /* wait until rank `from`, or every rank of the node if it is -1, has published as often as this one */
     TDMI_STEP_REDUCE_FROM, /* op over `src` of the node's ranks (src.buffer of each, same range), canonical tree, finished, in
                               dtype; the one step behind it, a COPY_TO of equal count, takes the result (tdmi_reduce_tree does
                               both). This rank's own values are in `own` where that is not empty. Only ranks from `from` up to,

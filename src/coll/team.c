@@ -1,21 +1,27 @@
 /* team.c - what a group's ranks have in common. */
 #include "coll/team.h"
 
-bool tdmi_team_done(tdmi_team *team, uint64_t number)
+#include "coll/history.h"
+
+tdm_status tdmi_team_done(tdmi_team *team, uint64_t number, bool *done)
 {
-    if (number <= team->peers_done)
-        return true;
-    if (team->board == NULL)
-        return true;
+    *done = number <= team->peers_done || team->board == NULL;
+    if (*done)
+        return TDM_OK;
     uint64_t least = UINT64_MAX;
     for (int r = 0; r < team->n; r++)
         if (team->board[r] != NULL) {
             /* acquire: what the rank read in those calls is read; pairs with the release in group/work.c */
-            uint64_t done = atomic_load_explicit(&team->board[r]->done, memory_order_acquire);
-            least = done < least ? done : least;
+            const uint64_t finished = atomic_load_explicit(&team->board[r]->done, memory_order_acquire);
+            least = finished < least ? finished : least;
         }
-    team->peers_done = least;
-    return number <= least;
+    if (number > least)
+        return TDM_OK;
+    const tdm_status status = tdmi_history_check(team, least);
+    if (status == TDM_OK)
+        team->peers_done = least;
+    *done = status == TDM_OK;
+    return status;
 }
 
 unsigned tdmi_team_reach(const tdmi_team *team)

@@ -30,15 +30,16 @@ typedef struct tdmi_team {
     bool reads;             /* all ranks of the node can read each other's own memory */
     tdmi_stage stage[2];    /* what STAGE means, in turn */
     tdmi_row *rows;         /* [TDMI_SLOTS][n] of own; NULL until a call is pairwise */
-    uint64_t peers_done;    /* every rank has finished all calls up to this one, as far as known */
+    uint64_t peers_done;    /* every rank has finished all calls up to this one, as far as known, and made the same ones */
+    uint64_t history;       /* of this rank's calls: history.h */
     tdmi_channel **channel; /* [n]; ways to the others, NULL for this rank itself. The array is NULL for n == 1 */
     char *segment;          /* TDMI_SEGMENT_BYTES: where data to be summed arrives; of the one call that uses links */
     uint64_t *arrived;      /* [n]; number of the last call that a rank on another node is known to have started */
     tdmi_plans plans;
 } tdmi_team;
 
-/* Whether every rank has finished all calls up to `number`. Reads the boards if it does not know yet. */
-bool tdmi_team_done(tdmi_team *team, uint64_t number);
+/* *done: every rank has finished all calls up to `number`. Reads the boards if it does not know yet, and compares what was called. */
+tdm_status tdmi_team_done(tdmi_team *team, uint64_t number, bool *done);
 /* Whether a rank shares memory with this one; itself too. */
 static inline bool tdmi_team_shares(const tdmi_team *team, int rank)
 {

@@ -2,6 +2,7 @@
  * failure, death or departure becomes a failure here. The first one stays, with its text, on every rank. */
 #include "group/group.h"
 
+#include "coll/history.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "group/rendezvous.h"
@@ -177,6 +178,26 @@ static bool hear_all(tdm_group *group)
             return true;
     }
     return false;
+}
+
+/* A rank that only gave in its last calls has waited for nobody: whether they were the others' calls too it may not know yet. */
+void tdmi_group_look_back(tdm_group *group)
+{
+    if (group->team.board == NULL || atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK)
+        return;
+    pthread_mutex_lock(&group->lock);
+    const tdm_status status = tdmi_history_check(&group->team, group->number);
+    if (status != TDM_OK)
+        tdmi_group_fail(group, status);
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && group->team.board[r] != NULL &&
+            atomic_load_explicit(&group->team.board[r]->failure, memory_order_relaxed) == TDM_ERR_MISMATCH)
+            (void)hear_failure(group, group->team.board[r]);
+    if (tdmi_group_failure(group) != TDM_OK) {
+        tdmi_group_record_failure(group);
+        log_error(TDM_LOG_GROUP, "%s", tdm_error_text());
+    }
+    pthread_mutex_unlock(&group->lock);
 }
 
 void tdmi_group_catch_up(tdm_group *group, int64_t now_ns)

@@ -187,6 +187,8 @@ void tdmi_group_check(tdm_group *group);
 /* The first half of it, where nobody has looked for some milliseconds: a rank that comes late must not find the traces that
  * the others left before they gave up, and think that all is well. */
 void tdmi_group_catch_up(tdm_group *group, int64_t now_ns);
+/* Before it is destroyed: an error in the log if its last calls differed from those of others, as far as those have come. */
+void tdmi_group_look_back(tdm_group *group);
 /* Peers see a clean end from now on. */
 void tdmi_group_say_goodbye(tdm_group *group);
 

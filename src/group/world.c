@@ -162,6 +162,7 @@ void tdm_group_destroy(tdm_group *group)
 {
     if (group == NULL || tdmi_group_check_process(group) != TDM_OK)
         return;
+    tdmi_group_look_back(group);
     tdmi_group_say_goodbye(group);
     tdmi_group_unmake(group);
 }

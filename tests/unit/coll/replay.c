@@ -13,15 +13,16 @@ typedef struct message {
     unsigned char data[];
 } message;
 
-/* Who touched which bytes when: `published` and `met` count the rank's meetings so far. */
+/* Who touched which bytes when: how often the rank had published, and what it had met of each rank. */
 typedef struct touch {
     const unsigned char *begin, *end;
-    int rank, published, met;
+    int rank, published, *met; /* [n] */
     bool writes;
 } touch;
 
 typedef struct rank_state {
-    int rank, call, published, met;
+    int rank, call, published;
+    int *met; /* [n] how often each rank had published when this one last met it */
     size_t step;
     bool posted, received, taken; /* of the exchange under way */
     tdmi_steps list;
@@ -87,8 +88,9 @@ static void note(machine *m, const rank_state *r, const void *begin, size_t nbyt
         m->touch_capacity = m->touch_capacity == 0 ? 1024 : 2 * m->touch_capacity;
         m->touches = realloc(m->touches, m->touch_capacity * sizeof *m->touches);
     }
+    int *met = memcpy(malloc((size_t)m->n * sizeof *met), r->met, (size_t)m->n * sizeof *met);
     m->touches[m->touch_count++] = (touch){.begin = begin, .end = (const unsigned char *)begin + nbytes, .rank = r->rank,
-                                           .published = r->published, .met = r->met, .writes = writes};
+                                           .published = r->published, .met = met, .writes = writes};
 }
 
 /* The bytes of a range in `owner`'s buffers, as `user` sees them; NULL and a failure where it leaves the buffer. */
@@ -288,11 +290,14 @@ static bool exchange(machine *m, rank_state *r, const tdmi_step *step)
     return true;
 }
 
-static bool met(const machine *m, const rank_state *r)
+static bool met(const machine *m, rank_state *r, int from)
 {
     for (int p = 0; p < m->n; p++)
-        if (shares(m, p, r->rank) && m->ranks[p].published < r->published)
+        if (shares(m, p, r->rank) && (from < 0 || p == from) && m->ranks[p].published < r->published)
             return false;
+    for (int p = 0; p < m->n; p++)
+        if (shares(m, p, r->rank) && (from < 0 || p == from))
+            r->met[p] = r->published;
     return true;
 }
 
@@ -339,9 +344,8 @@ static bool advance(machine *m, rank_state *r)
         r->seen = r->buffers;
         break;
     case TDMI_STEP_MEET:
-        if (!met(m, r))
+        if (!met(m, r, step->from))
             return false;
-        r->met = r->published;
         break;
     case TDMI_STEP_REDUCE_FROM: reduce_from(m, r, step); break;
     case TDMI_STEP_COPY_FROM: copy_from(m, r, step); break;
@@ -355,7 +359,7 @@ static bool advance(machine *m, rank_state *r)
 /* x comes before y if x's rank published afterwards and y's rank had met that. */
 static bool before(const touch *x, const touch *y)
 {
-    return y->met > x->published;
+    return y->met[x->rank] > x->published;
 }
 
 static void look_for_races(machine *m)
@@ -365,8 +369,8 @@ static void look_for_races(machine *m)
             const touch *x = &m->touches[i], *y = &m->touches[j];
             if (x->rank != y->rank && (x->writes || y->writes) && x->begin < y->end && y->begin < x->end && !before(x, y) &&
                 !before(y, x)) {
-                FAIL(m, "race: rank %d %s after meeting %d what rank %d %s after meeting %d", x->rank,
-                     x->writes ? "writes" : "reads", x->met, y->rank, y->writes ? "writes" : "reads", y->met);
+                FAIL(m, "race: rank %d, published %d times, %s what rank %d, published %d times, %s", x->rank, x->published,
+                     x->writes ? "writes" : "reads", y->rank, y->published, y->writes ? "writes" : "reads");
                 return;
             }
         }
@@ -412,6 +416,7 @@ const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, co
     for (int r = 0; r < n; r++) {
         rank_state *state = &m.ranks[r];
         state->rank = r;
+        state->met = calloc((size_t)n, sizeof *state->met);
         tdmi_topology own = *topology;
         own.rank = r;
         algorithm->steps(&state->list, &of_rank[r], &own);
@@ -433,7 +438,10 @@ const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, co
         free(m.ranks[r].acc);
         free(m.ranks[r].stage);
         free(m.ranks[r].slot);
+        free(m.ranks[r].met);
     }
+    for (size_t i = 0; i < m.touch_count; i++)
+        free(m.touches[i].met);
     for (int i = 0; i < n * n; i++)
         for (message *next; m.links[i] != NULL; m.links[i] = next) {
             next = m.links[i]->next;
