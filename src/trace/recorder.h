@@ -1,7 +1,8 @@
 /* recorder.h - the flight recorder: the last 1,024 calls of a rank in a file that outlives the process, however it ends.
  *
  * One a rank; a mapped file in a folder per job, removed when the rank ends well. What is written is there after SIGKILL, since
- * the pages belong to the kernel. A call costs a look at the counter, one more if it waits, and two cache lines. docs/recorder.md.
+ * the pages belong to the kernel. A call costs a look at the counter, one more if it waits, and a cache line, two if it has a
+ * label. docs/recorder.md.
  *
  * Threads: calls of one group are noted under that group's lock; groups of one rank share only the number of the next entry. */
 #ifndef TDMI_TRACE_RECORDER_H

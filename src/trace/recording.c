@@ -30,9 +30,9 @@ static int64_t get_time(const uint8_t *at, int64_t offset_ns)
     return ns == 0 ? 0 : (int64_t)(ns + (uint64_t)offset_ns);
 }
 
-static void get_group(const uint8_t *bytes, const uint8_t *entry, tdmi_recorded_call *out)
+static void get_group(const uint8_t *bytes, const uint8_t *entry, unsigned slot, tdmi_recorded_call *out)
 {
-    const uint8_t *group = bytes + TDMI_REC_GROUPS_AT + tdmi_rec_get32(entry + TDMI_REC_E_SLOT) % TDMI_REC_GROUPS * TDMI_REC_GROUP_BYTES;
+    const uint8_t *group = bytes + TDMI_REC_GROUPS_AT + slot % TDMI_REC_GROUPS * TDMI_REC_GROUP_BYTES;
     out->group_id = tdmi_rec_get64(entry + TDMI_REC_E_GROUP);
     out->group_rank = -1;
     if (tdmi_rec_get64(group + TDMI_REC_G_ID) != out->group_id) { /* so many groups ago that another one stands there */
@@ -50,28 +50,33 @@ static void get_group(const uint8_t *bytes, const uint8_t *entry, tdmi_recorded_
 static bool get_call(const uint8_t *bytes, uint64_t at, int64_t offset_ns, tdmi_recorded_call *out)
 {
     const uint8_t *entry = bytes + TDMI_REC_ENTRIES_AT + at * TDMI_REC_ENTRY_BYTES;
-    *out = (tdmi_recorded_call){.index = tdmi_rec_get64(entry + TDMI_REC_E_INDEX)};
+    const uint64_t key = tdmi_rec_get64(entry + TDMI_REC_E_KEY);
     const unsigned state = entry[TDMI_REC_E_STATE];
+    *out = (tdmi_recorded_call){.index = key >> TDMI_REC_SLOT_BITS};
     if (out->index == 0 || out->index % TDMI_REC_ENTRIES != at || state < TDMI_CALL_CREATED || state > TDMI_CALL_FAILED)
         return false;
-    get_group(bytes, entry, out);
+    get_group(bytes, entry, (unsigned)key & ((1u << TDMI_REC_SLOT_BITS) - 1), out);
     out->number = tdmi_rec_get64(entry + TDMI_REC_E_NUMBER);
     out->count = tdmi_rec_get64(entry + TDMI_REC_E_COUNT);
     out->created_ns = get_time(entry + TDMI_REC_E_CREATED, offset_ns);
     out->started_ns = get_time(entry + TDMI_REC_E_STARTED, offset_ns);
     out->finished_ns = get_time(entry + TDMI_REC_E_FINISHED, offset_ns);
-    out->missed_ns = get_time(entry + TDMI_REC_E_MISSED, offset_ns);
-    out->arrived = tdmi_rec_get64(entry + TDMI_REC_E_ARRIVED);
-    get_name(bytes + TDMI_REC_AT_OPS, entry[TDMI_REC_E_OP] & 0x3fu, out->op);
-    out->uneven = (entry[TDMI_REC_E_OP] & 0x40u) != 0;
-    out->fused = (entry[TDMI_REC_E_OP] & 0x80u) != 0;
-    get_name(bytes + TDMI_REC_AT_DTYPES, entry[TDMI_REC_E_DTYPE], out->dtype);
-    get_name(bytes + TDMI_REC_AT_REDUCTIONS, entry[TDMI_REC_E_REDUCTION], out->reduction);
+    const unsigned op = entry[TDMI_REC_E_OP], dtype = entry[TDMI_REC_E_DTYPE], reduction = entry[TDMI_REC_E_REDUCTION];
+    get_name(bytes + TDMI_REC_AT_OPS, op & ~(TDMI_REC_FLAG | TDMI_REC_UNEVEN), out->op);
+    get_name(bytes + TDMI_REC_AT_DTYPES, dtype & ~TDMI_REC_FLAG, out->dtype);
+    get_name(bytes + TDMI_REC_AT_REDUCTIONS, reduction & ~TDMI_REC_FLAG, out->reduction);
+    out->uneven = (op & TDMI_REC_UNEVEN) != 0;
+    out->fused = (op & TDMI_REC_FLAG) != 0;
     out->state = (tdmi_call_state)state;
     out->root = (int)(int32_t)tdmi_rec_get32(entry + TDMI_REC_E_ROOT);
+    if ((dtype & TDMI_REC_FLAG) != 0)
+        get_text(entry + TDMI_REC_E_LABEL, TDMI_LABEL_BYTES, out->label);
+    if ((reduction & TDMI_REC_FLAG) == 0)
+        return true;
+    out->missed_ns = get_time(entry + TDMI_REC_E_MISSED, offset_ns);
+    out->arrived = tdmi_rec_get64(entry + TDMI_REC_E_ARRIVED);
     out->missing = (int)(int32_t)tdmi_rec_get32(entry + TDMI_REC_E_MISSING);
     out->first_missing = (int)(int32_t)tdmi_rec_get32(entry + TDMI_REC_E_FIRST_MISSING);
-    get_text(entry + TDMI_REC_E_LABEL, TDMI_LABEL_BYTES, out->label);
     return true;
 }
 

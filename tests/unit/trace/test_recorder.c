@@ -139,6 +139,38 @@ static void a_killed_process_leaves_its_last_calls(void **state)
     remove_job("killed", path);
 }
 
+/* An entry keeps the second line of the call that had it before, which was labelled and looked at: none of that is the new one's. */
+static void a_plain_call_shows_nothing_of_the_one_before(void **state)
+{
+    (void)state;
+    char path[512];
+    tdmi_recorder_group group;
+    tdmi_recording recording;
+    tdmi_recorder *recorder = open_one("plain", 0);
+    tdmi_recorder_add_group(recorder, "world", 77, 2, 4, &group);
+    tdmi_recorder_set_label(&group, "step 1");
+    for (uint64_t i = 1; i <= 1025; i++) {
+        const tdmi_recorder_call call = call_of(i);
+        if (i == 1025)
+            tdmi_recorder_set_label(&group, NULL);
+        const uint64_t index = tdmi_recorder_begin(&group, &call, tdmi_now_ns());
+        if (i < 1025)
+            tdmi_recorder_arrivals(&group, index, (bool[]){false, true, false, true}, 4);
+    }
+    assert_int_equal(read_file("plain", ".ring", path, bytes, sizeof bytes), TDMI_REC_FILE_BYTES);
+    assert_int_equal(tdmi_recording_parse(bytes, TDMI_REC_FILE_BYTES, &recording), TDM_OK);
+    const tdmi_recorded_call *before = &recording.call[0], *plain = &recording.call[1023];
+    assert_int_equal(before->index, 2);
+    assert_string_equal(before->label, "step 1");
+    assert_int_equal(before->missing, 2);
+    assert_int_equal(plain->index, 1025);
+    assert_string_equal(plain->label, "");
+    assert_int_equal(plain->missing, 0);
+    assert_true(plain->missed_ns == 0 && plain->started_ns == 0 && plain->finished_ns == 0);
+    tdmi_recording_free(&recording);
+    tdmi_recorder_close(recorder);
+}
+
 static void a_clean_end_leaves_nothing(void **state)
 {
     (void)state;
@@ -274,7 +306,7 @@ static void damaged_rings_are_refused(void **state)
     bytes[TDMI_REC_AT_VERSION] = 9;
     assert_int_equal(tdmi_recording_parse(bytes, TDMI_REC_FILE_BYTES, &recording), TDM_ERR_BAD_FILE);
     assert_non_null(strstr(tdm_error_text(), "version 9"));
-    bytes[TDMI_REC_AT_VERSION] = 1;
+    bytes[TDMI_REC_AT_VERSION] = TDMI_REC_VERSION;
     bytes[TDMI_REC_AT_RANK] = 200;
     assert_int_equal(tdmi_recording_parse(bytes, TDMI_REC_FILE_BYTES, &recording), TDM_ERR_BAD_FILE);
 }
@@ -283,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_process_leaves_its_last_calls),
+        cmocka_unit_test(a_plain_call_shows_nothing_of_the_one_before),
         cmocka_unit_test(a_clean_end_leaves_nothing),
         cmocka_unit_test(a_failure_leaves_json_that_others_can_read),
         cmocka_unit_test(old_files_of_dead_processes_are_swept_by_the_next_job),
