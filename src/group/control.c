@@ -1,6 +1,6 @@
 /* control.c - the connections to ranks on other nodes that carry no data: who has arrived, who leaves, why the group is dead.
  * They are read whenever a rank waits, so such news never stand behind data that nobody asked for yet. A connection that
- * closes without a goodbye is a death.
+ * closes without a goodbye is a death. Where an engine alone connects the ranks, its notes carry the same frames.
  *
  * Reading happens with the group's lock held; sending with control_lock, by any thread. */
 #include "group/group.h"
@@ -15,15 +15,24 @@
 #include <sys/socket.h>
 
 
-static void send_frame(tdm_group *group, int rank, tdmi_frame_type type, uint64_t number, const char *text)
+bool tdmi_control_reaches(const tdm_group *group, int rank)
+{
+    return group->control != NULL && (group->control[rank].fd >= 0 || (tdmi_group_meets_alone(group) && rank != group->rank));
+}
+
+static void send_frame(tdm_group *group, int rank, tdmi_frame_type type, uint64_t number, const void *payload, size_t nbytes)
 {
     uint8_t bytes[TDMI_FRAME_HEAD + TDMI_FRAME_TEXT_MAX];
-    const tdmi_frame frame = {.type = type, .number = number, .nbytes = (uint32_t)strlen(text)};
+    const tdmi_frame frame = {.type = type, .number = number, .nbytes = (uint32_t)nbytes};
     tdmi_frame_write(&frame, bytes);
-    memcpy(bytes + TDMI_FRAME_HEAD, text, frame.nbytes);
-    pthread_mutex_lock(&group->control_lock);
+    memcpy(bytes + TDMI_FRAME_HEAD, payload, nbytes);
     /* One that does not take it is dead or will be told by others. */
-    (void)!tdmi_socket_send_all(group->control[rank].fd, bytes, TDMI_FRAME_HEAD + frame.nbytes, tdmi_deadline_in(1), "a peer");
+    if (tdmi_group_meets_alone(group)) {
+        (void)!group->engine->ops->tell(group->engine, rank, bytes, TDMI_FRAME_HEAD + nbytes);
+        return;
+    }
+    pthread_mutex_lock(&group->control_lock);
+    (void)!tdmi_socket_send_all(group->control[rank].fd, bytes, TDMI_FRAME_HEAD + nbytes, tdmi_deadline_in(1), "a peer");
     pthread_mutex_unlock(&group->control_lock);
 }
 
@@ -34,8 +43,8 @@ static void send_all(tdm_group *group, tdmi_frame_type type, uint64_t number, co
     char kept[TDMI_ERROR_TEXT_MAX]; /* a failed send must not overwrite the error text */
     snprintf(kept, sizeof kept, "%s", tdm_error_text());
     for (int r = 0; r < group->size; r++)
-        if (group->control[r].fd >= 0)
-            send_frame(group, r, type, number, text);
+        if (tdmi_control_reaches(group, r))
+            send_frame(group, r, type, number, text, strlen(text));
     tdmi_error_set_text(kept);
 }
 
@@ -58,6 +67,11 @@ void tdmi_control_send_goodbye(tdm_group *group)
 void tdmi_control_send_elsewhere(tdm_group *group, const char *text)
 {
     send_all(group, TDMI_FRAME_ELSEWHERE, 0, text);
+}
+
+void tdmi_control_send_signature(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES])
+{
+    send_frame(group, rank, TDMI_FRAME_SIGNATURE, number, signature, TDMI_SIGNATURE_BYTES);
 }
 
 /* Number of a status that came over the wire, or INTERNAL. */
@@ -151,8 +165,34 @@ static void hear(tdm_group *group, int rank)
     }
 }
 
+/* Each is one frame. */
+static void hear_notes(tdm_group *group)
+{
+    uint8_t bytes[TDMI_ENGINE_NOTE];
+    for (;;) {
+        tdmi_frame frame;
+        size_t nbytes;
+        int rank;
+        tdm_status status = group->engine->ops->hear(group->engine, &rank, bytes, &nbytes);
+        if (status != TDM_OK)
+            tdmi_group_fail(group, status);
+        if (status != TDM_OK || nbytes == 0)
+            return;
+        if (!tdmi_frame_read(bytes, &frame) || nbytes != TDMI_FRAME_HEAD + frame.nbytes)
+            refuse(group, rank, bytes);
+        else if (frame.type == TDMI_FRAME_SIGNATURE)
+            tdmi_agreement_hear(group, rank, frame.number, bytes + TDMI_FRAME_HEAD);
+        else if (is_news(&frame))
+            handle(group, rank, &frame, bytes + TDMI_FRAME_HEAD);
+        else
+            refuse(group, rank, bytes);
+    }
+}
+
 void tdmi_control_hear(tdm_group *group)
 {
+    if (tdmi_group_meets_alone(group) && group->size > 1)
+        hear_notes(group);
     for (int r = 0; group->control != NULL && r < group->size; r++)
         if (group->control[r].fd >= 0)
             hear(group, r);

@@ -35,7 +35,7 @@ void tdmi_group_close_engine(tdm_group *group)
 bool tdmi_group_engine_takes(const tdm_group *group, const tdmi_request *request)
 {
     const tdmi_engine *engine = group->engine;
-    return engine != NULL && (engine->ops->meets_alone || engine->ops->takes(group->engine, request));
+    return tdmi_group_meets_alone(group) || (engine != NULL && engine->ops->takes(group->engine, request));
 }
 
 /* What a group of one does, whatever the engine. */
@@ -51,62 +51,131 @@ static void copy_own(const tdmi_request *request)
         memmove(request->out, request->in, count * tdm_dtype_size(call->dtype));
 }
 
+/* Room for the counts of the call, which the caller's arrays need not outlive. */
+static tdm_status make_counts(tdm_work *work)
+{
+    if (work->counts == NULL)
+        work->counts = tdmi_calloc(2 * (size_t)work->group->size, sizeof *work->counts, "counts of an engine's call");
+    return work->counts != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+}
+
+static tdm_status own_counts(tdm_work *work)
+{
+    tdmi_call *call = &work->asked.call;
+    const size_t n = (size_t)work->group->size;
+    tdm_status status = make_counts(work);
+    if (status != TDM_OK)
+        return status;
+    if (call->in_counts != NULL)
+        call->in_counts = memcpy(work->counts, call->in_counts, n * sizeof *work->counts);
+    if (call->out_counts != NULL)
+        call->out_counts = memcpy(work->counts + n, call->out_counts, n * sizeof *work->counts);
+    if (!tdmi_call_is_pairwise(call))
+        tdmi_call_note_parts(call, work->group->size);
+    return TDM_OK;
+}
+
 /* A fused reduce-scatter is an uneven one into memory of the handle, whose result is handed on at the end. */
 static tdm_status unfuse(tdm_work *work, tdmi_request *request)
 {
     const int n = work->group->size;
     const tdm_dtype dtype = request->call.dtype;
     const size_t each = tdmi_slice_each(request->call.count, dtype, n) * tdm_dtype_size(dtype);
+    tdm_status status = make_counts(work);
+    if (status != TDM_OK)
+        return status;
     if (work->slice_nbytes < each) {
         tdmi_free(work->slice);
         work->slice = tdmi_aligned_alloc(4096, each, "fused reduce-scatter");
         work->slice_nbytes = work->slice != NULL ? each : 0;
     }
-    if (work->slice_counts == NULL)
-        work->slice_counts = tdmi_calloc((size_t)n, sizeof *work->slice_counts, "fused reduce-scatter");
-    if ((each > 0 && work->slice == NULL) || work->slice_counts == NULL)
+    if (each > 0 && work->slice == NULL)
         return TDM_ERR_NO_MEMORY;
     for (int r = 0; r < n; r++) {
         size_t first;
-        tdmi_slice(request->call.count, dtype, r, n, &first, &work->slice_counts[r]);
+        tdmi_slice(request->call.count, dtype, r, n, &first, &work->counts[r]);
     }
-    request->call.count = work->slice_counts[work->group->rank];
+    request->call.count = work->counts[work->group->rank];
     request->call.uneven = true;
-    request->call.in_counts = work->slice_counts;
+    request->call.in_counts = work->counts;
     request->out = work->slice;
     request->epilogue = NULL;
     return TDM_OK;
 }
 
+/* What the engine is asked to do. */
+static tdm_status translate(tdm_work *work, tdmi_request *out)
+{
+    *out = work->asked;
+    if (work->asked.epilogue != NULL)
+        return unfuse(work, out);
+    return TDM_OK;
+}
+
+/* Beside a call that has started. All ranks are at it, so what fails here ends the group. */
+static void begin_meeting(tdm_work *work, uint64_t number)
+{
+    work->run.number = number;
+    work->agreed = work->call == NULL || !tdmi_group_meets_alone(work->group);
+    if (!work->agreed) {
+        tdm_status status = tdmi_agreement_begin(work);
+        if (status != TDM_OK)
+            tdmi_group_fail(work->group, status);
+    }
+}
+
 tdm_status tdmi_engine_call_start(tdm_work *work, uint64_t number, const tdmi_request *request)
 {
     tdm_group *group = work->group;
-    tdmi_request asked = *request;
+    tdmi_request asked;
     if (!tdmi_op_hold(request->call.op))
         return tdmi_op_check(request->call.dtype, request->call.op, tdmi_coll_name(request->call.coll), group->engine->ops->name);
-    work->run.request = *request;
-    work->run.number = number;
+    work->asked = *request;
     work->run.way = NULL;
     work->run.state = TDMI_RUN_ARRIVING;
-    tdm_status status = request->epilogue != NULL ? unfuse(work, &asked) : TDM_OK;
+    tdm_status status = request->call.uneven ? own_counts(work) : TDM_OK;
+    if (status == TDM_OK)
+        status = translate(work, &asked);
     if (status == TDM_OK && group->size == 1)
         copy_own(&asked);
     else if (status == TDM_OK)
         status = group->engine->ops->start(group->engine, &asked, &work->call);
-    if (status != TDM_OK)
+    if (status != TDM_OK) {
         tdmi_op_release(request->call.op);
-    work->by_engine = status == TDM_OK;
+        return status;
+    }
+    work->by_engine = true;
+    begin_meeting(work, number);
+    return TDM_OK;
+}
+
+tdm_status tdmi_engine_call_again(tdm_work *work, uint64_t number)
+{
+    tdmi_request asked;
+    tdm_status status = TDM_OK;
+    work->arrived = false;
+    if (work->call == NULL) { /* a group of one; what is computed here was computed before */
+        status = translate(work, &asked);
+        if (status == TDM_OK)
+            copy_own(&asked);
+    } else {
+        status = work->call->ops->again(work->call);
+    }
+    if (status == TDM_OK)
+        begin_meeting(work, number);
     return status;
 }
 
 tdm_status tdmi_engine_call_advance(tdm_work *work, bool epilogues, bool *over)
 {
-    const tdmi_request *request = &work->run.request;
-    tdm_status status = TDM_OK;
-    if (!work->arrived && work->call != NULL)
-        status = work->call->ops->test(work->call, &work->arrived);
-    else
-        work->arrived = true;
+    const tdmi_request *request = &work->asked;
+    tdm_status status = work->agreed ? TDM_OK : tdmi_agreement_advance(work);
+    if (status == TDM_OK && work->agreed && !work->arrived) {
+        if (work->call != NULL)
+            status = work->call->ops->test(work->call, &work->arrived);
+        else
+            work->arrived = true;
+    }
     *over = status == TDM_OK && work->arrived && (request->epilogue == NULL || epilogues);
     if (*over && request->epilogue != NULL) {
         size_t first, count;
@@ -119,11 +188,22 @@ tdm_status tdmi_engine_call_advance(tdm_work *work, bool epilogues, bool *over)
 
 void tdmi_engine_call_end(tdm_work *work)
 {
-    tdmi_op_release(work->run.request.call.op);
+    tdmi_op_release(work->asked.call.op);
     if (work->call != NULL && work->arrived)
         work->call->ops->end(work->call);
-    work->call = NULL;
+    work->call = work->meeting = NULL;
     work->by_engine = work->arrived = false;
+}
+
+int tdmi_engine_call_missing(const tdm_work *work, bool *missing)
+{
+    const tdm_group *group = work->group;
+    int count = 0;
+    for (int r = 0; r < group->size; r++) {
+        missing[r] = tdmi_group_meets_alone(group) && r != group->rank && group->team.arrived[r] < work->run.number;
+        count += missing[r];
+    }
+    return count;
 }
 
 const char *tdm_group_engine(const tdm_group *group)

@@ -172,7 +172,7 @@ static bool hear_all(tdm_group *group)
         fate f = {0};
         if (r != group->rank && group->is_local[r])
             f = local_fate(group, r);
-        else if (group->control != NULL && group->control[r].fd >= 0)
+        else if (tdmi_control_reaches(group, r))
             f = remote_fate(&group->control[r]);
         if (hear_departure(group, r, f))
             return true;
@@ -222,27 +222,23 @@ void tdmi_group_lost(tdm_group *group)
 void tdmi_group_call_text(const tdm_work *work, char *text, size_t nbytes)
 {
     uint8_t signature[TDMI_SIGNATURE_BYTES];
-    const tdmi_call *asked = &work->run.request.call;
-    if (work->by_engine) { /* there is no plan */
-        snprintf(text, nbytes, "%s of %zu %s", tdmi_coll_name(asked->coll), asked->count, tdm_dtype_name(asked->dtype));
-        return;
-    }
-    tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, work->group->rank, -1, signature);
+    if (work->by_engine)
+        tdmi_agreement_sign(work, -1, signature);
+    else
+        tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, work->group->rank, -1, signature);
     tdmi_signature_text(signature, text, nbytes);
+}
+
+int tdmi_group_missing(const tdm_work *work, bool *missing)
+{
+    return work->by_engine ? tdmi_engine_call_missing(work, missing) : tdmi_run_missing(&work->run, missing);
 }
 
 static void time_out(tdm_group *group, const tdm_work *work)
 {
     bool missing[group->size];
     char ranks[256], call[160], excuses[512];
-    if (work->by_engine) {
-        tdmi_group_call_text(work, call, sizeof call);
-        tdmi_group_fail(group, tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: it was not over within %g s; engine %s does not say "
-                                         "which rank is missing", (unsigned long long)work->run.number, group->name, call,
-                                         work->timeout_s, tdm_group_engine(group)));
-        return;
-    }
-    const int count = tdmi_run_missing(&work->run, missing);
+    const int count = tdmi_group_missing(work, missing);
     tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
     tdmi_group_excuses(group, missing, excuses, sizeof excuses);
     tdmi_group_call_text(work, call, sizeof call);

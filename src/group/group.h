@@ -70,12 +70,13 @@ struct tdm_work {
     tdmi_set *set;        /* coalesced calls that it stands for; else NULL */
     bool is_message;      /* a send or receive; else a collective */
     tdmi_message message;
-    bool by_engine;       /* not by `run`, of which then only request and number are set */
-    tdmi_engine_call *call; /* NULL: native, or a group of one */
-    bool arrived;         /* the engine has done it */
+    bool by_engine;       /* not by `run`, which has its number, and is the meeting of an engine that does not meet alone */
+    tdmi_request asked;   /* of such a call; its arrays are `counts` */
+    tdmi_engine_call *call, *meeting; /* NULL: native, or a group of one; the meeting is over */
+    bool agreed, arrived; /* all ranks make the same call; the engine has done it */
     char *slice;          /* result of a fused call by an engine; kept */
     size_t slice_nbytes;
-    size_t *slice_counts; /* [n]; kept */
+    size_t *counts;       /* [2n]; kept */
 };
 
 /* What this rank knows from the control connection to one on another node. */
@@ -122,6 +123,7 @@ struct tdm_group {
     tdm_work *made;         /* active, idle, and done but not waited for; guarded by lock */
     tdmi_messages messages; /* guarded by lock */
     uint64_t number;        /* of the last call; guarded by lock */
+    uint64_t agreed;        /* the last that an engine's ranks are known to agree on; guarded by lock */
     bool waits_for_links;   /* some active work does; guarded by lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
     tdmi_quick_clock clock; /* guarded by lock */
@@ -203,6 +205,8 @@ void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns);
 void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work);
 void tdmi_group_record_failure(tdm_group *group); /* once, if it has failed: entries of its calls, and the dump */
 
+/* As tdmi_run_missing, for any collective. */
+int tdmi_group_missing(const tdm_work *work, bool *missing);
 /* "allreduce of 7 float32 (sum)" */
 void tdmi_group_call_text(const tdm_work *work, char *text, size_t nbytes);
 
@@ -215,7 +219,10 @@ void tdmi_group_warn_of_stopped(tdm_group *group, const tdm_work *work, int64_t 
 /* "; rank 1 waits in call 3 of group B, barrier; rank 2 (process 123) is stopped": as much as fits, "" where nothing is known. */
 void tdmi_group_excuses(const tdm_group *group, const bool *missing, char *text, size_t nbytes);
 
-/* ---- control.c: news between nodes ---- */
+/* ---- control.c: news between nodes, or between all ranks of an engine that meets alone ---- */
+/* Whether this rank hears news of that one. */
+bool tdmi_control_reaches(const tdm_group *group, int rank);
+void tdmi_control_send_signature(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES]);
 void tdmi_control_hear(tdm_group *group);     /* group's lock held */
 void tdmi_control_announce(tdm_group *group); /* group's lock held: tells all how many calls this rank has started */
 void tdmi_control_send_failure(tdm_group *group, tdm_status status, const char *text);
@@ -227,10 +234,26 @@ void tdmi_control_send_elsewhere(tdm_group *group, const char *text);
 tdm_status tdmi_group_attach_engine(tdm_group *group, const tdmi_engine_ops *ops);
 void tdmi_group_close_engine(tdm_group *group);
 bool tdmi_group_engine_takes(const tdm_group *group, const tdmi_request *request);
-/* As tdmi_run_start, tdmi_run_advance and tdmi_run_end. */
+/* Whether an engine is all that connects the ranks. */
+static inline bool tdmi_group_meets_alone(const tdm_group *group)
+{
+    return group->engine != NULL && group->engine->ops->meets_alone;
+}
+/* As tdmi_run_start, tdmi_run_again, tdmi_run_advance, tdmi_run_end and tdmi_run_missing. */
 tdm_status tdmi_engine_call_start(tdm_work *work, uint64_t number, const tdmi_request *request);
+tdm_status tdmi_engine_call_again(tdm_work *work, uint64_t number);
 tdm_status tdmi_engine_call_advance(tdm_work *work, bool epilogues, bool *over);
 void tdmi_engine_call_end(tdm_work *work);
+int tdmi_engine_call_missing(const tdm_work *work, bool *missing);
+
+/* ---- agreement.c: whether ranks whose engine compares nothing make the same call ---- */
+tdm_status tdmi_agreement_begin(tdm_work *work);
+/* Sets work->agreed. An error is the group's end. */
+tdm_status tdmi_agreement_advance(tdm_work *work);
+/* What `rank` says of its call `number`. */
+void tdmi_agreement_hear(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES]);
+/* Of an engine's call. */
+void tdmi_agreement_sign(const tdm_work *work, int peer, uint8_t signature[TDMI_SIGNATURE_BYTES]);
 
 /* ---- links.c ---- */
 tdm_status tdmi_links_reserve(tdm_group *group); /* own rings, before the record is written */

@@ -182,15 +182,21 @@ static tdm_status meet(tdm_group *group)
     return status;
 }
 
-/* An engine knows the others; nothing is shared with them. */
-static void stand_alone(tdm_group *group)
+/* An engine knows the others, and carries news of them; nothing is shared. */
+static tdm_status stand_alone(tdm_group *group)
 {
+    group->control = tdmi_calloc((size_t)group->size, sizeof *group->control, "control connections");
+    if (group->control == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (int r = 0; r < group->size; r++)
+        group->control[r].fd = -1;
     for (int r = 0; r < group->size; r++)
         group->world_rank[r] = r == group->rank ? group->world->rank : -1;
     group->is_local[group->rank] = true;
     group->local_size = 1;
     group->pid[group->rank] = getpid();
     tdmi_group_record(group, 0);
+    return TDM_OK;
 }
 
 tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *name, const char *prefix, int rank, int size, double timeout_s,
@@ -227,7 +233,7 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
     if (status == TDM_OK && group->board != NULL)
         status = tdmi_links_reserve(group);
     if (status == TDM_OK && engine != NULL) {
-        stand_alone(group);
+        status = stand_alone(group);
     } else if (engine == NULL) {
         if (status == TDM_OK && size > 1)
             status = tdmi_rendezvous_begin(world->store, prefix, name, rank);

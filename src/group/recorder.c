@@ -61,12 +61,12 @@ void tdmi_group_record(tdm_group *group, uint64_t run)
 
 void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns)
 {
-    const tdmi_call *call = work->by_engine ? &work->run.request.call : &work->run.plan->call;
+    const tdmi_call *call = work->by_engine ? &work->asked.call : &work->run.plan->call;
     const tdmi_recorder_call recorded = {.op = (int)call->coll,
                                          .dtype = (int)call->dtype,
                                          .reduction = tdmi_op_wire_code(call->op),
                                          .root = call->root,
-                                         .fused = work->run.request.epilogue != NULL,
+                                         .fused = (work->by_engine ? &work->asked : &work->run.request)->epilogue != NULL,
                                          .uneven = call->uneven,
                                          .count = call->uneven && !tdmi_call_is_pairwise(call) ? call->parts_total : call->count,
                                          .number = work->run.number};
@@ -76,9 +76,9 @@ void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns)
 void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work)
 {
     bool missing[group->size];
-    if (group->recorder.recorder == NULL || work->by_engine)
-        return;
-    (void)tdmi_run_missing(&work->run, missing);
+    if (group->recorder.recorder == NULL || (work->by_engine && !work->agreed && work->run.number > group->announced))
+        return; /* who is there was not asked yet */
+    (void)tdmi_group_missing(work, missing);
     tdmi_recorder_arrivals(&group->recorder, work->entry, missing, group->size);
 }
 

@@ -35,7 +35,7 @@ static int64_t spin_ns(const tdm_work *work)
 {
     if (work->group->world->crowded)
         return 0;
-    const size_t nbytes = work->is_message ? work->message.nbytes : tdmi_call_bytes(&work->run.request.call, work->group->size);
+    const size_t nbytes = work->is_message ? work->message.nbytes : tdmi_call_bytes(&(work->by_engine ? &work->asked : &work->run.request)->call, work->group->size);
     int64_t expected = (int64_t)((double)nbytes / 2.5);
     expected += SPIN_LEAST_NS;
     return expected < SPIN_MOST_NS ? expected : SPIN_MOST_NS;

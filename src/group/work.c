@@ -51,7 +51,7 @@ void tdmi_group_free_work(tdm_group *group)
         group->made = work->next_made;
         tdmi_run_free(&work->run);
         tdmi_free(work->slice);
-        tdmi_free(work->slice_counts);
+        tdmi_free(work->counts);
         tdmi_free(work);
     }
 }
@@ -187,8 +187,10 @@ static tdm_status prepare(tdm_group *group, const tdmi_request *request, tdm_wor
     if (again != NULL) {
         again->done = again->started = again->waited = again->rests = false;
         again->next = NULL;
-        tdmi_run_again(&again->run, group->number + 1);
         *out = again;
+        if (again->by_engine)
+            return tdmi_engine_call_again(again, group->number + 1);
+        tdmi_run_again(&again->run, group->number + 1);
         return TDM_OK;
     }
     tdm_status status = take_idle(group, out);
@@ -276,6 +278,15 @@ static tdm_status finish_message(tdm_work *work)
     return done ? TDM_OK : tdmi_group_failure(group);
 }
 
+static void let_go(tdm_group *group, tdm_work *work)
+{
+    if (work->by_engine)
+        tdmi_engine_call_end(work);
+    else if (work->set == NULL)
+        tdmi_run_end(&work->run);
+    give_idle(group, work);
+}
+
 static tdm_status finish(tdm_work *work)
 {
     tdm_group *group = work->group;
@@ -294,13 +305,8 @@ static tdm_status finish(tdm_work *work)
             break;
         }
     work->rests = work->kept;
-    if (work->by_engine) {
-        tdmi_engine_call_end(work);
-        give_idle(group, work);
-    } else if (!work->kept) {
-        tdmi_run_end(&work->run); /* until here the handle knows its plan */
-        give_idle(group, work);
-    }
+    if (!work->kept)
+        let_go(group, work); /* until here the handle knows its plan */
     pthread_mutex_unlock(&group->lock);
     return done ? TDM_OK : tdmi_group_failure(group);
 }
@@ -407,7 +413,7 @@ tdm_status tdm_work_keep(tdm_work *work)
 {
     if (work->is_message)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_work_keep: a send or receive cannot be kept");
-    if (work->by_engine)
+    if (work->by_engine && work->call != NULL && work->call->ops->again == NULL)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "tdm_work_keep: a call of engine %s cannot be kept", tdm_group_engine(work->group));
     work->kept = true;
     return work->set != NULL ? tdmi_set_keep(work->set) : TDM_OK;
@@ -446,9 +452,7 @@ void tdm_work_free(tdm_work *work)
     if (work->set != NULL)
         tdmi_set_free(group, work->set);
     pthread_mutex_lock(&group->lock);
-    if (work->set == NULL)
-        tdmi_run_end(&work->run);
-    give_idle(group, work);
+    let_go(group, work);
     pthread_mutex_unlock(&group->lock);
 }
 

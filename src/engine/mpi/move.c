@@ -2,7 +2,6 @@
  * pairs of ranks know how much goes between them, they send to each other; MPI's own v calls have counts and places in ints. */
 #include "engine/mpi/internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static MPI_Datatype integer_of(tdm_dtype dtype)
@@ -67,7 +66,7 @@ static const char *at(const void *buffer, size_t elements, tdm_dtype dtype)
 static tdm_status message(mpi_call *call, bool receives, void *data, size_t count, int peer)
 {
     typed t;
-    MPI_Request *request = mpi_call_pending(call, receives ? count : SIZE_MAX);
+    MPI_Request *request = mpi_call_pending(call);
     tdm_status status = request == NULL ? TDM_ERR_NO_MEMORY
                                         : make_typed(count * tdm_dtype_size(call->request.call.dtype), MPI_BYTE, &t);
     if (status != TDM_OK)
@@ -93,10 +92,7 @@ static tdm_status pairwise(mpi_call *call, const void *in)
         const tdmi_range to = takes ? tdmi_call_out_part(c, peer) : (tdmi_range){TDMI_BUFFER_OUT, 0, 0};
         char *source = (char *)(uintptr_t)at(in, from.first, c->dtype), *target = (char *)(uintptr_t)at(call->request.out, to.first, c->dtype);
         if (peer == rank && gives && takes) {
-            if (from.count != to.count)
-                return tdmi_fail(TDM_ERR_INVALID, "%sv: rank %d gives itself %zu elements and expects %zu", tdmi_coll_name(c->coll), rank,
-                                 from.count, to.count);
-            if (source != target && from.count > 0)
+            if (source != target && from.count > 0 && from.count == to.count)
                 memmove(target, source, from.count * tdm_dtype_size(c->dtype));
             continue;
         }
@@ -115,12 +111,10 @@ static tdm_status all_gather_uneven(mpi_call *call)
     const int rank = call->engine->base.rank, n = call->engine->base.size;
     if (tdmi_call_out_count(c, rank, n) > MPI_MOST)
         return pairwise(call, call->request.in);
-    int *counts = malloc(2 * (size_t)n * sizeof *counts);
-    MPI_Request *request = mpi_call_pending(call, SIZE_MAX);
-    if (counts == NULL || request == NULL) {
-        free(counts);
-        return tdmi_fail(TDM_ERR_NO_MEMORY, "engine mpi: no memory for the counts of %d ranks", n);
-    }
+    int *counts = mpi_call_ints(call, 2 * n);
+    MPI_Request *request = mpi_call_pending(call);
+    if (counts == NULL || request == NULL)
+        return TDM_ERR_NO_MEMORY;
     for (int r = 0, place = 0; r < n; r++) {
         counts[r] = (int)c->out_counts[r];
         counts[n + r] = place;
@@ -128,13 +122,8 @@ static tdm_status all_gather_uneven(mpi_call *call)
     }
     const bool in_place = call->request.in == at(call->request.out, (size_t)counts[n + rank], c->dtype);
     const MPI_Datatype type = integer_of(c->dtype);
-    tdm_status status = mpi_check(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : call->request.in, counts[rank], type, call->request.out,
-                                                  counts, counts + n, type, call->engine->comm, request), "MPI_Iallgatherv");
-    if (status != TDM_OK) {
-        free(counts);
-        return status;
-    }
-    return mpi_call_keep(call, counts);
+    return mpi_check(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : call->request.in, counts[rank], type, call->request.out, counts, counts + n,
+                                     type, call->engine->comm, request), "MPI_Iallgatherv");
 }
 
 tdm_status mpi_move(mpi_call *call)
@@ -156,7 +145,7 @@ tdm_status mpi_move(mpi_call *call)
     }
     if (c->uneven)
         return c->coll == TDMI_COLL_ALL_GATHER ? all_gather_uneven(call) : pairwise(call, in);
-    MPI_Request *request = mpi_call_pending(call, SIZE_MAX);
+    MPI_Request *request = mpi_call_pending(call);
     tdm_status status = request == NULL ? TDM_ERR_NO_MEMORY : make_typed(c->count, integer_of(c->dtype), &t);
     if (status != TDM_OK)
         return status;

@@ -9,7 +9,6 @@
 #include "coll/reduce.h"
 #include "core/dtype.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define FUNCTIONS 8 /* of callers, at once in a process */
@@ -189,7 +188,7 @@ static tdm_status in_stretches(mpi_call *call, const how *h, const char *from, c
         const int n = (int)((left < most ? left : most) * h->factor);
         const void *source = from == to && is_root ? MPI_IN_PLACE : from + first * size;
         char *target = is_root ? to + first * size : NULL;
-        MPI_Request *request = mpi_call_pending(call, SIZE_MAX);
+        MPI_Request *request = mpi_call_pending(call);
         if (request == NULL)
             return TDM_ERR_NO_MEMORY;
         status = root < 0
@@ -203,7 +202,7 @@ static tdm_status scatter_equal(mpi_call *call, const how *h, const char *from, 
 {
     const size_t count = call->request.call.count;
     if (count * h->factor * (size_t)call->engine->base.size <= MPI_MOST) {
-        MPI_Request *request = mpi_call_pending(call, SIZE_MAX);
+        MPI_Request *request = mpi_call_pending(call);
         return request == NULL ? TDM_ERR_NO_MEMORY
                                : mpi_check(MPI_Ireduce_scatter_block(from, to, (int)(count * h->factor), h->type, h->op,
                                                                      call->engine->comm, request), "MPI_Ireduce_scatter_block");
@@ -225,20 +224,13 @@ static tdm_status scatter_uneven(mpi_call *call, const how *h, const char *from,
             status = in_stretches(call, h, from + first * tdm_dtype_size(h->dtype), to, counts[r], r);
         return status;
     }
-    int *ints = malloc((size_t)n * sizeof *ints);
-    MPI_Request *request = mpi_call_pending(call, SIZE_MAX);
-    if (ints == NULL || request == NULL) {
-        free(ints);
-        return tdmi_fail(TDM_ERR_NO_MEMORY, "engine mpi: no memory for the counts of %d ranks", n);
-    }
+    int *ints = mpi_call_ints(call, n);
+    MPI_Request *request = mpi_call_pending(call);
+    if (ints == NULL || request == NULL)
+        return TDM_ERR_NO_MEMORY;
     for (int r = 0; r < n; r++)
         ints[r] = (int)(counts[r] * h->factor);
-    tdm_status status = mpi_check(MPI_Ireduce_scatter(from, to, ints, h->type, h->op, call->engine->comm, request), "MPI_Ireduce_scatter");
-    if (status != TDM_OK) {
-        free(ints);
-        return status;
-    }
-    return mpi_call_keep(call, ints);
+    return mpi_check(MPI_Ireduce_scatter(from, to, ints, h->type, h->op, call->engine->comm, request), "MPI_Ireduce_scatter");
 }
 
 /* This rank's input in the type that is summed in: the caller's buffer, or a copy at `to` (room for both steps). */

@@ -183,6 +183,50 @@ static void made_operations(tdm_group *group)
 
 /* ---- the life of calls ---- */
 
+static void kept_calls(tdm_group *group)
+{
+    const size_t counts[3] = {1, 130, 2};
+    static int32_t in[200], out[200], more[200];
+    uint16_t half = 0, sum = 0;
+    size_t own = counts[rank], all[3];
+    tdm_work *work[5];
+    tdm_op join;
+    OK(tdm_op_create(join_strings, NULL, "join", &join));
+    uint64_t digit = (uint64_t)rank + 1, digits;
+    memcpy(all, counts, sizeof all);
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < 200; i++)
+            in[i] = turn + rank * 1000 + i;
+        half = (uint16_t)(turn == 1 ? 0x4000 : 0x3f80); /* 2 and 1 in bfloat16 */
+        if (turn == 0) {
+            OK(tdm_allreduce(group, &half, &sum, 1, TDM_BF16, TDM_SUM, &work[0]));
+            OK(tdm_all_gatherv(group, in, out, all, TDM_I32, &work[1]));
+            OK(tdm_gatherv(group, in, own, more, all, TDM_I32, 1, &work[2]));
+            OK(tdm_allreduce(group, &digit, &digits, 1, TDM_U64, join, &work[3]));
+            OK(tdm_coalesce_begin(group));
+            OK(tdm_allreduce(group, in + 150, in + 150, 2, TDM_I32, TDM_MAX, NULL));
+            OK(tdm_allreduce(group, in + 160, in + 160, 2, TDM_I32, TDM_MAX, NULL));
+            OK(tdm_coalesce_end(group, &work[4]));
+            memset(all, 0xff, sizeof all); /* arrays of counts are the caller's again */
+        }
+        for (int i = 0; i < 5; i++)
+            if (turn == 0)
+                OK(tdm_work_keep(work[i]));
+            else
+                OK(tdm_work_start(work[i]));
+        for (int i = 0; i < 5; i++)
+            OK(tdm_work_wait(work[i]));
+        CHECK(sum == (turn == 1 ? 0x40c0 : 0x4040), "kept sum of halves: %x", sum);
+        for (int r = 0, place = 0; r < n; place += (int)counts[r++])
+            CHECK(out[place] == turn + r * 1000 && (rank != 1 || more[place] == turn + r * 1000), "kept gathers, turn %d, part %d", turn, r);
+        CHECK(digits == 123, "kept function: %llu", (unsigned long long)digits);
+        CHECK(in[150] == turn + 2150 && in[161] == turn + 2161, "kept coalesced calls: %d %d", in[150], in[161]);
+    }
+    for (int i = 0; i < 5; i++)
+        tdm_work_free(work[i]);
+    OK(tdm_op_free(join));
+}
+
 static void epilogue(void *arg, size_t first, size_t count, const void *reduced)
 {
     CHECK(tdmi_pattern_wrong_result(TDM_F32, TDM_SUM, n, first, reduced, count) == 0, "fused reduce-scatter");
@@ -226,29 +270,141 @@ static void sub_groups(tdm_group *group)
     tdm_group_destroy(sub);
 }
 
-static void errors(tdm_group *group)
+/* ---- calls that differ ---- */
+
+static tdm_group *group_of_all(tdm_group *group)
 {
-    const size_t one[3] = {1, 1, 1}, more[3] = {1, 2, 2};
-    int32_t in[6] = {0}, out[6];
-    int all[3] = {0, 1, 2};
+    const int all[3] = {0, 1, 2};
     tdm_group *sub;
     OK(tdm_group_create_sub(group, all, 3, &sub));
-    tdm_status status = tdm_alltoallv(sub, in, rank == 0 ? more : one, out, one, TDM_I32, NULL);
-    CHECK(status == (rank == 0 ? TDM_OK : TDM_ERR_MISMATCH), "parts that differ: %s", tdm_status_name(status));
+    return sub;
+}
+
+typedef struct difference {
+    const char *what, *first, *second; /* words of the error text */
+    tdm_status (*call)(tdm_group *group, int32_t *in, int32_t *out, bool odd);
+} difference;
+
+#define DIFFERENCE(name, ...)                                                                                          \
+    static tdm_status differ_in_##name(tdm_group *group, int32_t *in, int32_t *out, bool odd)                          \
+    {                                                                                                                  \
+        (void)out;                                                                                                     \
+        return __VA_ARGS__;                                                                                            \
+    }
+DIFFERENCE(operation, odd ? tdm_broadcast(group, in, 6, TDM_I32, 1, NULL) : tdm_allreduce(group, in, out, 6, TDM_I32, TDM_SUM, NULL))
+DIFFERENCE(dtype, tdm_allreduce(group, in, out, 6, odd ? TDM_F32 : TDM_I32, TDM_SUM, NULL))
+DIFFERENCE(count, tdm_allreduce(group, in, out, odd ? 5 : 6, TDM_I32, TDM_SUM, NULL))
+DIFFERENCE(long_count, tdm_broadcast(group, in, odd ? 250 : 6000, TDM_I32, 2, NULL))
+DIFFERENCE(reduction, tdm_allreduce(group, in, out, 6, TDM_I32, odd ? TDM_MAX : TDM_SUM, NULL))
+DIFFERENCE(root, tdm_reduce(group, in, out, 6, TDM_I32, TDM_SUM, odd ? 2 : 0, NULL))
+DIFFERENCE(counts, tdm_all_gatherv(group, in, out, odd ? (size_t[]){1, 2, 3} : (size_t[]){1, 3, 2}, TDM_I32, NULL))
+DIFFERENCE(parts, tdm_alltoallv(group, in, odd ? (size_t[]){1, 2, 2} : (size_t[]){1, 1, 1}, out, (size_t[]){1, 1, 1}, TDM_I32, NULL))
+DIFFERENCE(gathered, tdm_gatherv(group, in, odd ? 7 : 1, out, (size_t[]){1, 1, 1}, TDM_I32, 0, NULL))
+
+static tdm_status differ_in_order(tdm_group *group, int32_t *in, int32_t *out, bool odd)
+{
+    tdm_work *work[2] = {NULL};
+    tdm_status status = odd ? tdm_barrier(group, &work[0]) : tdm_allreduce(group, in, out, 6, TDM_I32, TDM_SUM, &work[0]);
+    if (status == TDM_OK)
+        status = odd ? tdm_allreduce(group, in, out, 6, TDM_I32, TDM_SUM, &work[1]) : tdm_barrier(group, &work[1]);
+    for (int i = 0; i < 2; i++)
+        if (work[i] != NULL) {
+            const tdm_status waited = tdm_work_wait(work[i]);
+            status = status == TDM_OK ? waited : status;
+        }
+    return status;
+}
+
+static tdm_status differ_in_coalescing(tdm_group *group, int32_t *in, int32_t *out, bool odd)
+{
+    tdm_status status = tdm_coalesce_begin(group);
+    if (status == TDM_OK)
+        status = tdm_allreduce(group, in, out, odd ? 2 : 1, TDM_I32, TDM_SUM, NULL);
+    if (status == TDM_OK)
+        status = tdm_allreduce(group, in + 8, out + 8, odd ? 1 : 2, TDM_I32, TDM_SUM, NULL);
+    const tdm_status ended = tdm_coalesce_end(group, NULL);
+    return status == TDM_OK ? ended : status;
+}
+
+static void mismatches(tdm_group *group)
+{
+    static const difference differences[] = {
+        {"operation", "allreduce of 6 int32 (sum)", "broadcast of 6 int32 from rank 1", differ_in_operation},
+        {"dtype", "allreduce of 6 int32 (sum)", "allreduce of 6 float32 (sum)", differ_in_dtype},
+        {"count", "allreduce of 6 int32 (sum)", "allreduce of 5 int32 (sum)", differ_in_count},
+        {"long count", "broadcast of 6000 int32", "broadcast of 250 int32", differ_in_long_count},
+        {"reduction", "allreduce of 6 int32 (sum)", "allreduce of 6 int32 (max)", differ_in_reduction},
+        {"root", "reduce of 6 int32 (sum) to rank 0", "reduce of 6 int32 (sum) to rank 2", differ_in_root},
+        {"counts", "all_gatherv of 6 int32: rank ", "not the same counts of single ranks", differ_in_counts},
+        {"parts", "alltoallv: rank 1 gives 2 int32 to rank ", "expects 1 of them", differ_in_parts},
+        {"gathered", "gatherv: rank 1 gives 7 int32 to rank 0", "expects 1 of them", differ_in_gathered},
+        {"order", "allreduce of 6 int32 (sum)", "barrier", differ_in_order},
+        {"coalescing", "2 coalesced calls of allreduce of 3 int32", "not the same counts of single calls", differ_in_coalescing},
+    };
+    static int32_t in[6000], out[6000];
+    for (size_t i = 0; i < sizeof differences / sizeof *differences; i++) {
+        const difference *d = &differences[i];
+        tdm_group *sub = group_of_all(group);
+        OK(tdm_barrier(sub, NULL));
+        const tdm_status status = d->call(sub, in, out, rank == 1);
+        const char *text = tdm_error_text();
+        CHECK(status == TDM_ERR_MISMATCH && strstr(text, d->first) != NULL && strstr(text, d->second) != NULL && strstr(text, "rank 1") != NULL,
+              "calls that differ in %s: %s", d->what, tdm_status_name(status));
+        CHECK(tdm_barrier(sub, NULL) == TDM_ERR_MISMATCH, "the group is dead");
+        tdm_group_destroy(sub);
+    }
+    OK(tdm_barrier(group, NULL));
+}
+
+/* ---- ranks that are missing ---- */
+
+static tdm_group *impatient_group(void)
+{
     tdm_group_options options;
+    tdm_group *group;
     tdm_group_options_init(&options);
     options.timeout_s = 0.3;
-    tdm_group *late;
-    OK(tdm_group_create(&options, &late));
+    OK(tdm_group_create(&options, &group));
+    return group;
+}
+
+static void errors(tdm_group *group)
+{
+    int32_t in[6] = {0};
+    mismatches(group);
+    tdm_group *late = impatient_group();
     if (rank != 0) { /* rank 0 never comes */
-        status = tdm_allreduce(late, in, in, 6, TDM_I32, TDM_SUM, NULL);
-        CHECK(status == TDM_ERR_TIMEOUT && strstr(tdm_error_text(), "engine mpi") != NULL, "a rank that does not come: %s",
-              tdm_status_name(status));
+        const tdm_status status = tdm_allreduce(late, in, in, 6, TDM_I32, TDM_SUM, NULL);
+        CHECK(status == TDM_ERR_TIMEOUT && strstr(tdm_error_text(), "allreduce of 6 int32 (sum): rank 0 did not arrive") != NULL,
+              "a rank that does not come: %s", tdm_status_name(status));
     }
+    OK(tdm_barrier(group, NULL));
+    CHECK(tdm_barrier(late, NULL) == TDM_ERR_TIMEOUT && strstr(tdm_error_text(), "rank 0 did not arrive") != NULL, "who comes late hears of it");
     tdm_group_destroy(late);
+    tdm_group *parent = impatient_group(), *a = group_of_all(parent), *b = group_of_all(parent);
+    OK(tdm_barrier(a, NULL));
+    OK(tdm_barrier(b, NULL));
+    tdm_status status = tdm_barrier(rank == 2 ? b : a, NULL);
+    CHECK(status == TDM_ERR_TIMEOUT && (rank == 2 || strstr(tdm_error_text(), "rank 2 waits in call 2 of group") != NULL),
+          "groups in another order: %s", tdm_status_name(status));
+    OK(tdm_barrier(group, NULL));
+    tdm_group_destroy(a);
+    tdm_group_destroy(b);
+    tdm_group_destroy(parent);
+    tdm_group *sub = group_of_all(group);
+    if (rank == 1)
+        tdm_group_abort(sub, "enough");
+    else
+        CHECK(tdm_barrier(sub, NULL) == TDM_ERR_ABORTED && strstr(tdm_error_text(), "by rank 1: enough") != NULL, "an abort is heard of");
+    tdm_group_destroy(sub);
+    sub = group_of_all(group);
+    if (rank != 1)
+        CHECK(tdm_barrier(sub, NULL) == TDM_ERR_PEER_LOST && strstr(tdm_error_text(), "rank 1 left group") != NULL, "a rank that leaves");
+    tdm_group_destroy(sub);
+    OK(tdm_barrier(group, NULL)); /* the first rank that is gone ends the job */
     printf("rank %d: all right\n", rank);
     fflush(stdout);
-    OK(tdm_barrier(group, NULL)); /* the first rank that is gone ends the job */
+    OK(tdm_barrier(group, NULL));
 }
 
 int main(int argc, char **argv)
@@ -271,6 +427,7 @@ int main(int argc, char **argv)
         uneven(group, unit);
     made_operations(group);
     many_at_once_and_fused(group);
+    kept_calls(group);
     sub_groups(group);
     tdm_group_destroy(group);
     printf("rank %d: all right\n", rank);
