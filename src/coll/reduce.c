@@ -12,7 +12,6 @@
 /* A tile stays in the first-level cache between its sum and its copies, and keeps stores a distance away from loads whose
  * addresses agree modulo 4096, as those of ranks' equal buffers do. */
 #define TILE_BYTES 2048
-#define BOTH_BYTES ((size_t)16 << 10)
 #define TREE_DEPTH 32 /* enough for any int number of leaves */
 
 typedef unsigned char tile[TILE_BYTES] __attribute__((aligned(64)));
@@ -200,14 +199,19 @@ void tdmi_reduce_unfinished(tdm_dtype dtype, tdm_op op, const void *const *in, i
     }
 }
 
-/* Two ranks in place: one pass without a tile, while both buffers stay in the first-level cache and stores keep away from loads
- * whose addresses agree modulo 4096. Half the time of the tile below 16 KiB, a fifth more above. */
-static bool swaps_sums(const reduction *r, void *const *out, int n_out, size_t nbytes)
+/* Where a sum is its own finished value and no store goes past the cache, one pass without a tile does: into one result, or two of two. */
+static bool sum_at_once(const reduction *r, void *const *out, int n_out, size_t count, const bool *streams)
 {
-    if (r->n != 2 || n_out != 2 || r->op != TDM_SUM || r->k->sum_both[r->dtype] == NULL || nbytes > BOTH_BYTES)
+    if (r->n > TDMI_FOLD_MAX || tdmi_op_is_function(r->op) || r->sum_dtype != r->dtype || r->k->finish[r->dtype][r->op] != NULL)
         return false;
-    const size_t apart = ((uintptr_t)r->in[1] - (uintptr_t)r->in[0]) & 4095;
-    return out[0] == r->in[0] && out[1] == r->in[1] && (apart == 0 || (apart >= 512 && apart <= 4096 - 512));
+    if (n_out == 1 && !streams[0]) {
+        fold(r, 0, r->n, 0, out[0], count);
+        return true;
+    }
+    if (r->n != 2 || n_out != 2 || r->op != TDM_SUM || r->k->sum_both[r->dtype] == NULL || streams[0] || streams[1])
+        return false;
+    r->k->sum_both[r->dtype](r->in[0], r->in[1], out[0], out[1], count);
+    return true;
 }
 
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
@@ -216,15 +220,11 @@ void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, 
     const reduction r = {.k = kernels(), .dtype = dtype, .sum_dtype = tdmi_accumulate_dtype(dtype, op), .op = op, .in = in,
                          .n = n};
     const size_t size = tdmi_dtype_bytes(dtype);
-    if (swaps_sums(&r, out, n_out, count * size)) {
-        r.k->sum_both[dtype](in[0], in[1], out[0], out[1], count);
-        return;
-    }
     bool streams[n_out];
     choose_streams(in, n, out, n_out, stream, streams);
     if (n == 1) {
         give(r.k, in[0], out, n_out, 0, count * size, streams);
-    } else {
+    } else if (!sum_at_once(&r, out, n_out, count, streams)) {
         const size_t lanes = TILE_BYTES >> tdmi_dtype_shift(r.sum_dtype);
         tile sum;
         for (size_t first = 0; first < count; first += lanes) {

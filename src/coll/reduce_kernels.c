@@ -108,22 +108,31 @@ WIDEST_FOLD(i128, sum, 2, 16)
 
 /* ---- sums of two, given to two ---- */
 
+/* Some vectors are read from both before any of them is written: a store that agrees modulo 4096 with a load behind it holds it up. */
+#define TOGETHER 4
 #define SUM_BOTH(name, V, nbytes)                                                                                      \
     static void sum_both_##name(const void *a, const void *b, void *out0, void *out1, size_t count)                    \
     {                                                                                                                  \
         const unsigned char *p0 = a, *p1 = b;                                                                          \
         unsigned char *to0 = out0, *to1 = out1;                                                                        \
-        const size_t whole = count * (nbytes) / VB * VB;                                                               \
-        for (size_t at = 0; at < whole; at += VB) {                                                                    \
-            V v = sum_##name(load_##name(p0 + at), load_##name(p1 + at));                                              \
-            memcpy(to0 + at, &v, VB);                                                                                  \
-            memcpy(to1 + at, &v, VB);                                                                                  \
+        const size_t end = count * (nbytes);                                                                           \
+        size_t at = 0;                                                                                                 \
+        for (; end - at >= TOGETHER * VB; at += TOGETHER * VB) {                                                       \
+            V v[TOGETHER];                                                                                             \
+            for (size_t i = 0; i < TOGETHER; i++)                                                                      \
+                v[i] = sum_##name(load_##name(p0 + at + i * VB), load_##name(p1 + at + i * VB));                       \
+            for (size_t i = 0; i < TOGETHER; i++)                                                                      \
+                memcpy(to0 + at + i * VB, &v[i], VB);                                                                  \
+            for (size_t i = 0; i < TOGETHER; i++)                                                                      \
+                memcpy(to1 + at + i * VB, &v[i], VB);                                                                  \
         }                                                                                                              \
-        unsigned char rest[VB];                                                                                        \
-        const size_t left = count * (nbytes) - whole;                                                                  \
-        name##_sum_2((const void *[]){p0 + whole, p1 + whole}, rest, left / (nbytes));                                 \
-        memcpy(to0 + whole, rest, left);                                                                               \
-        memcpy(to1 + whole, rest, left);                                                                               \
+        const size_t left = end - at;                                                                                  \
+        if (left == 0)                                                                                                 \
+            return;                                                                                                    \
+        unsigned char rest[TOGETHER * VB];                                                                             \
+        name##_sum_2((const void *[]){p0 + at, p1 + at}, rest, left / (nbytes));                                       \
+        memcpy(to0 + at, rest, left);                                                                                  \
+        memcpy(to1 + at, rest, left);                                                                                  \
     }
 SUM_BOTH(f32, vf32, 4)
 SUM_BOTH(f64, vf64, 8)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PIECE_BYTES ((size_t)512 << 10)  /* of one rank's buffer at a time: about 0.1 ms */
+#define BACK_BYTES ((size_t)32 << 10)    /* at a time, where a call goes through memory backwards */
 #define TILE_BYTES ((size_t)16 << 10)    /* handed to an epilogue: stays in the first-level cache */
 /* Results of larger buffers go past the cache, but not to STAGE: of what does not stay in the core's own cache. Stores that pass
  * by then take 20 to 35 % less time, however large the shared cache is (Sapphire Rapids, 4 MiB, out of place). */
@@ -189,12 +190,9 @@ static tdm_status copy_from(const tdmi_run *run, const tdmi_step *step, size_t a
     return TDM_OK;
 }
 
-tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done)
+static tdm_status work(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
 {
-    tdm_status status = TDM_OK;
     const tdmi_call *call = &run->request.call;
-    const size_t piece = PIECE_BYTES >> tdmi_dtype_shift(call->dtype);
-    const size_t left = step->src.count - run->at, count = left < piece ? left : piece, at = run->at;
     switch (step->kind) {
     case TDMI_STEP_COPY: copy(run, step, at, count); break;
     case TDMI_STEP_REDUCE: reduce(run, step, at, count); break;
@@ -203,15 +201,42 @@ tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done)
                            count);
         break;
     case TDMI_STEP_REDUCE_FROM:
-        if (tdmi_run_hands_on(run))
-            reduce_to_epilogue(run, step, at, count);
-        else
-            status = reduce_to_all(run, step, step + 1, at, count);
+        if (!tdmi_run_hands_on(run))
+            return reduce_to_all(run, step, step + 1, at, count);
+        reduce_to_epilogue(run, step, at, count);
         break;
-    case TDMI_STEP_COPY_FROM: status = copy_from(run, step, at, count); break;
+    case TDMI_STEP_COPY_FROM: return copy_from(run, step, at, count);
     default: break; /* COPY_TO went with its REDUCE_FROM; the others are no work */
     }
+    return TDM_OK;
+}
+
+/* Every other call goes through memory from its end: what the last one left in the cache, or whoever filled the buffer, is then used
+ * before it is pushed out. 4 MiB of two ranks, twice what a core's own cache holds: a quarter less time. Not where somebody hears
+ * of the pieces in turn; copies whose stores pass by the cache are better off forwards. */
+static bool goes_back(const tdmi_run *run, const tdmi_step *step)
+{
+    return run->number % 2 == 0 && ((step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run)) ||
+                                    (step->kind == TDMI_STEP_COPY_FROM && !streams(run, step->dst.buffer)));
+}
+
+tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done)
+{
+    const unsigned shift = tdmi_dtype_shift(run->request.call.dtype);
+    const size_t total = step->src.count, left = total - run->at;
+    size_t count = left < PIECE_BYTES >> shift ? left : PIECE_BYTES >> shift;
+    tdm_status status = TDM_OK;
+    if (left > 0 && goes_back(run, step)) {
+        const size_t strip = BACK_BYTES >> shift, least = count;
+        for (count = 0; count < least && status == TDM_OK;) {
+            const size_t end = left - count, part = (end - 1) % strip + 1;
+            status = work(run, step, end - part, part);
+            count += part;
+        }
+    } else {
+        status = work(run, step, run->at, count);
+    }
     run->at += count;
-    *done = run->at == step->src.count;
+    *done = run->at == total;
     return status;
 }

@@ -219,6 +219,42 @@ static void large_messages_on_every_transport(void **state)
     }
 }
 
+/* Every other call goes through memory backwards, in strips. */
+static const char *sums_forwards_and_backwards(tdm_group *group, void *arg)
+{
+    const size_t count = *(size_t *)arg;
+    const int n = tdm_group_size(group), rank = tdm_group_rank(group);
+    float *in, *out;
+    CHECK_OK(tdm_alloc(group, count * sizeof *in, (void **)&in));
+    CHECK_OK(tdm_alloc(group, count * sizeof *out, (void **)&out));
+    for (int round = 0; round < 4; round++) {
+        for (size_t i = 0; i < count; i++)
+            in[i] = (float)(i % 1000 + (size_t)rank), out[i] = -1;
+        float *to = round < 2 ? out : in;
+        CHECK_OK(tdm_allreduce(group, in, to, count, TDM_F32, TDM_SUM, NULL));
+        for (size_t i = 0; i < count; i++)
+            CHECK(to[i] == (float)(i % 1000 * (size_t)n) + (float)(n * (n - 1) / 2), "round %d: element %zu is %g", round, i, (double)to[i]);
+        CHECK_OK(tdm_barrier(group, NULL));
+        to[0] = rank == n - 1 ? (float)round : -1;
+        CHECK_OK(tdm_broadcast(group, to, count, TDM_F32, n - 1, NULL));
+        CHECK(to[0] == (float)round && to[count - 1] == (float)((count - 1) % 1000 * (size_t)n) + (float)(n * (n - 1) / 2),
+              "round %d: broadcast ends in %g", round, (double)to[count - 1]);
+        if (round % 2 == 0)
+            CHECK_OK(tdm_barrier(group, NULL)); /* the next round has the other direction */
+    }
+    return NULL;
+}
+
+static void both_directions_through_memory_are_right(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 3; n++) {
+        size_t counts[] = {8192 * (size_t)n, 100003, 300000};
+        for (int c = 0; c < 3; c++)
+            ranks_run(&(ranks_spec){.n = n, .transport = "shm"}, sums_forwards_and_backwards, &counts[c]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +265,7 @@ int main(void)
 #endif
         cmocka_unit_test(every_type_and_operation_over_virtual_nodes),
         cmocka_unit_test(large_messages_on_every_transport),
+        cmocka_unit_test(both_directions_through_memory_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
