@@ -4,7 +4,7 @@
 #include "coll/history.h"
 #include "core/cpu.h"
 
-static void ring_all(const tdmi_team *team)
+void tdmi_ring_all(const tdmi_team *team)
 {
     for (int r = 0; r < team->n; r++)
         if (r != team->rank && team->board[r] != NULL)
@@ -18,7 +18,7 @@ void tdmi_publish(tdmi_run *run)
     if (run->team->board == NULL)
         return;
     atomic_store_explicit(&tdmi_own_slot(run)->word, tdmi_slot_word(run->number, run->phase), memory_order_release);
-    ring_all(run->team);
+    tdmi_ring_all(run->team);
 }
 
 static tdm_status compare_met(const tdmi_run *run)

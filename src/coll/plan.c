@@ -130,6 +130,9 @@ static tdm_status note_needs(tdmi_way *way, const tdmi_call *call, int rank, int
 {
     for (size_t i = 0; i < way->steps.count; i++) {
         const tdmi_step *step = &way->steps.step[i];
+        way->takes_in |= step->src.buffer == TDMI_BUFFER_IN && step->src.count > 0;
+        way->takes_in |= step->own.buffer == TDMI_BUFFER_IN && step->own.count > 0;
+        way->gives_out |= step->dst.buffer == TDMI_BUFFER_OUT && step->dst.count > 0;
         way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
         way->rotations += step->kind == TDMI_STEP_ROTATE ? 1 : 0;
     }
@@ -198,20 +201,23 @@ static tdm_status make(tdmi_plan *plan, const tdmi_topology *topology, unsigned 
     return TDM_OK;
 }
 
+tdmi_plan *tdmi_plans_find(tdmi_plans *plans, const tdmi_call *call, bool fused, int n)
+{
+    if (plans->last != NULL && same(plans->last, call, fused, n))
+        return plans->last;
+    for (tdmi_plan *plan = plans->bucket[bucket_of(call, fused, n)]; plan != NULL; plan = plan->next)
+        if (same(plan, call, fused, n))
+            return plans->last = plan;
+    return NULL;
+}
+
 tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, const tdmi_topology *topology, unsigned reach,
                           bool can_share, tdmi_plan **out)
 {
     const int n = topology->n;
-    if (plans->last != NULL && same(plans->last, call, fused, n)) {
-        *out = plans->last;
+    *out = tdmi_plans_find(plans, call, fused, n);
+    if (*out != NULL)
         return TDM_OK;
-    }
-    const size_t b = bucket_of(call, fused, n);
-    for (tdmi_plan *plan = plans->bucket[b]; plan != NULL; plan = plan->next)
-        if (same(plan, call, fused, n)) {
-            *out = plans->last = plan;
-            return TDM_OK;
-        }
     if (plans->count >= PLANS_MAX)
         drop_unused(plans);
     tdmi_plan *plan = tdmi_calloc(1, sizeof *plan, "coll plan");
@@ -228,6 +234,7 @@ tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, 
         free_plan(plan);
         return status;
     }
+    const size_t b = bucket_of(call, fused, n);
     plan->next = plans->bucket[b];
     plans->bucket[b] = plan;
     plans->count++;

@@ -10,6 +10,7 @@ typedef struct tdmi_way {
     tdmi_steps steps;
     char why[TDMI_WHY_MAX]; /* this algorithm */
     bool uses_stage, uses_slot;
+    bool takes_in, gives_out; /* steps of it touch the caller's IN, OUT */
     unsigned rotations; /* of STAGE, in the whole list */
     bool uses_links;  /* also when it moves nothing: then the ranks only compare their calls */
     int *link_peers;  /* ranks whose calls are compared over links: those it exchanges with or might, and both neighbours, so
@@ -45,6 +46,8 @@ typedef struct tdmi_plans {
  * reach each other's buffers. fused: reduce-scatter into tdmi_slice slices with an epilogue; call.count is then the whole. */
 tdm_status tdmi_plans_get(tdmi_plans *plans, const tdmi_call *call, bool fused, const tdmi_topology *topology, unsigned reach,
                           bool can_share, tdmi_plan **out);
+/* The same if it was made before; else NULL. */
+tdmi_plan *tdmi_plans_find(tdmi_plans *plans, const tdmi_call *call, bool fused, int n);
 void tdmi_plans_free(tdmi_plans *plans);
 
 #endif

@@ -239,3 +239,12 @@ void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, 
         __builtin_ia32_sfence(); /* streaming stores are not ordered by a release store */
 #endif
 }
+
+void tdmi_reduce_short(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *out, size_t count)
+{
+    const tdmi_reduce_kernels *k = kernels();
+    if (n > TDMI_FOLD_MAX || tdmi_op_is_function(op) || k->finish[dtype][op] != NULL)
+        tdmi_reduce_tree(dtype, op, in, n, &out, 1, count, false);
+    else
+        k->fold[dtype][op][n - 1](in, out, count);
+}

@@ -13,6 +13,8 @@ void tdmi_reduce_pair(tdm_dtype dtype, tdm_op op, const void *a, const void *b, 
  * Any count: it goes through small tiles, and a tile is read from all inputs before it is written, so outs may be inputs.
  * stream: the results are larger than the cache and not read soon, so stores go past it, unless the out is an input; they are
  * visible to other ranks after the usual release. n == 1 copies. n_out >= 1. */
+/* Of up to TDMI_EAGER_BYTES into one output, which may be one of the leaves. */
+void tdmi_reduce_short(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *out, size_t count);
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream);
 

@@ -19,7 +19,8 @@
     {                                                                                                                  \
         enum { LANES = VB / (lane_bytes) };                                                                            \
         const unsigned char *p0 = in[0], *p1 = in[1 < K ? 1 : 0], *p2 = in[2 < K ? 2 : 0], *p3 = in[3 < K ? 3 : 0];    \
-        unsigned char *out = acc, pad[4][VB] = {{0}};                                                                  \
+        (void)p1, (void)p2, (void)p3;                                                                                  \
+        unsigned char *out = acc, pad[K][VB];                                                                          \
         size_t at = 0;                                                                                                 \
         for (; count >= LANES; count -= LANES, at += LANES * (stored_bytes), out += VB) {                              \
             V v = TREE_##K(load, op);                                                                                  \
@@ -27,13 +28,12 @@
         }                                                                                                              \
         if (count == 0)                                                                                                \
             return;                                                                                                    \
-        p0 = memcpy(pad[0], p0 + at, count * (stored_bytes));                                                          \
-        p1 = memcpy(pad[1], p1 + at, count * (stored_bytes));                                                          \
-        p2 = memcpy(pad[2], p2 + at, count * (stored_bytes));                                                          \
-        p3 = memcpy(pad[3], p3 + at, count * (stored_bytes));                                                          \
+        for (int i = 0; i < K; i++)                                                                                    \
+            take_rest(pad[i], (const unsigned char *)in[i] + at, count * (stored_bytes));                              \
+        p0 = pad[0], p1 = pad[1 < K ? 1 : 0], p2 = pad[2 < K ? 2 : 0], p3 = pad[3 < K ? 3 : 0];                        \
         at = 0;                                                                                                        \
         V v = TREE_##K(load, op);                                                                                      \
-        memcpy(out, &v, count * (lane_bytes));                                                                         \
+        give_rest(out, (const unsigned char *)&v, count * (lane_bytes));                                               \
     }
 #define FOLDS(name, V, lane_bytes, stored_bytes, load, op)                                                             \
     FOLD(name, 2, V, lane_bytes, stored_bytes, load, op)                                                               \

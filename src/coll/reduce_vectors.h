@@ -34,6 +34,28 @@ VECTOR(i8_lanes, int8_t, 8);
 VECTOR(u8_lanes, uint8_t, 8);
 VECTOR(u32_lanes, uint32_t, 2);
 
+/* ---- what is less than a vector ---- */
+
+/* pad <- nbytes < VB, and zeros. Short calls are all rest: no call of memcpy, and a store that the load behind it can take over. */
+static inline void take_rest(unsigned char pad[VB], const unsigned char *from, size_t nbytes)
+{
+#if defined(__AVX512BW__)
+    _mm512_storeu_si512(pad, _mm512_maskz_loadu_epi8(((__mmask64)1 << nbytes) - 1, from));
+#else
+    memset(pad, 0, VB);
+    memcpy(pad, from, nbytes);
+#endif
+}
+
+static inline void give_rest(unsigned char *to, const unsigned char v[VB], size_t nbytes)
+{
+#if defined(__AVX512BW__)
+    _mm512_mask_storeu_epi8(to, ((__mmask64)1 << nbytes) - 1, _mm512_loadu_si512(v));
+#else
+    memcpy(to, v, nbytes);
+#endif
+}
+
 /* ---- operations ---- */
 
 /* Integers wrap: sums and products are those of the unsigned type. */

@@ -8,6 +8,7 @@
 #include "coll/exchange.h"
 #include "coll/history.h"
 #include "coll/meet.h"
+#include "coll/quick.h"
 #include "coll/run_start.h"
 #include "coll/slice.h"
 #include "coll/work_steps.h"
@@ -71,21 +72,6 @@ static tdm_status check_own_part(const tdmi_run *run)
                               tdmi_call_expects(call, rank, rank));
 }
 
-/* The first steps of a list that uses SLOT: own data into it, and off. */
-static void send_slot(tdmi_run *run)
-{
-    const tdmi_way *way = &run->plan->way;
-    const tdmi_step *step = way->steps.step;
-    bool done;
-    if (step->kind == TDMI_STEP_COPY)
-        (void)tdmi_work_step(run, step++, &done); /* a copy cannot fail */
-    tdmi_publish(run);
-    run->way = way;
-    run->step = (size_t)(step - way->steps.step) + 1;
-    run->at = 0;
-    run->state = TDMI_RUN_STEPPING;
-}
-
 /* Writes the slot; *done is false while a rank still needs the old call in it. */
 static tdm_status arrive(tdmi_run *run, bool *done)
 {
@@ -96,13 +82,14 @@ static tdm_status arrive(tdmi_run *run, bool *done)
         const tdm_status status = run->number > TDMI_SLOTS ? tdmi_team_done(team, run->number - TDMI_SLOTS, done) : TDM_OK;
         if (!*done)
             return status;
+        if (plan->way.uses_slot) {
+            tdmi_quick_send(team, plan, run->number, run->history, run->request.in);
+            tdmi_quick_hand_over(run);
+            return TDM_OK;
+        }
         tdmi_slot *slot = tdmi_own_slot(run);
         atomic_store_explicit(&team->board[team->rank]->started, run->number, memory_order_release); /* pairs with history.c */
         tdmi_slot_open(slot, run->history, plan->signature);
-        if (plan->way.uses_slot) {
-            send_slot(run);
-            return TDM_OK;
-        }
         write_places(run, slot);
         if (!plan->agrees) /* else it publishes now */
             atomic_store_explicit(&slot->word, tdmi_slot_word(run->number, 0), memory_order_release);

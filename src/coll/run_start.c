@@ -161,10 +161,11 @@ static void use_padded(tdmi_run *run)
     run->request.out = run->padded + whole * (size_t)run->team->n * size;
 }
 
-/* An alltoall in place would overwrite what is still to be sent: unless there is nothing to move it reads a copy. */
+/* An alltoall in place would overwrite what is still to be sent: unless it has gone with the slot, the call reads a copy. */
 static bool is_copied(const tdmi_run *run)
 {
-    return run->plan->call.coll == TDMI_COLL_ALLTOALL && run->team->n > 1 && run->request.in == run->request.out;
+    return run->plan->call.coll == TDMI_COLL_ALLTOALL && run->team->n > 1 && run->request.in == run->request.out &&
+           !run->plan->way.uses_slot;
 }
 
 static void use_copy(tdmi_run *run)

@@ -35,6 +35,15 @@ static inline void tdmi_cpu_pause(void)
     __asm__ volatile("yield");
 #endif
 }
+/* Fetches the line of `at`, which this core is about to write and another has. */
+static inline void tdmi_cpu_prefetch_to_write(const void *at)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)at)); /* the compiler makes a load of it unless it knows the processor */
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
 /* Bytes of the second-level cache, which is a core's own; 0: not known. */
 size_t tdmi_cpu_own_cache(void);
 /* Physical memory of this machine in bytes, limited by the cgroup's limit. */

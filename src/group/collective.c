@@ -49,7 +49,10 @@ static tdm_status check(const tdm_group *group, const tdmi_call *call)
 /* Checks and makes the call. */
 static tdm_status call(tdm_group *group, tdmi_call what, const void *in, void *out, tdm_work **work)
 {
-    tdm_status status = check(group, &what);
+    tdm_status status;
+    if (work == NULL && group != NULL && tdmi_group_quick(group, &what, in, out, &status))
+        return status;
+    status = check(group, &what);
     if (status != TDM_OK)
         return status;
     const size_t in_count = tdmi_call_in_count(&what, group->rank, group->size);

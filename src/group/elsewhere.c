@@ -49,9 +49,9 @@ static bool tell(tdm_group *from, const char *text)
             all = false;
             continue;
         }
-        if (group->number > 0 && group->team.board != NULL) /* it has made calls: it is complete */
+        if (group->complete && group->team.board != NULL)
             write_words(group->team.board[group->rank], text);
-        if (group->number > 0)
+        if (group->complete)
             tdmi_control_send_elsewhere(group, text);
         pthread_mutex_unlock(&group->lock);
     }

@@ -2,7 +2,6 @@
  * failure, death or departure becomes a failure here. The first one stays, with its text, on every rank. */
 #include "group/group.h"
 
-#include "coll/history.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "group/rendezvous.h"
@@ -202,7 +201,7 @@ void tdmi_group_look_back(tdm_group *group)
 
 void tdmi_group_catch_up(tdm_group *group, int64_t now_ns)
 {
-    if (group->size > 1 && now_ns - group->heard_ns > 5 * TDMI_NS_PER_MS)
+    if (group->size > 1 && now_ns - group->heard_ns > TDMI_CATCH_UP_NS)
         (void)hear_all(group);
 }
 

@@ -4,6 +4,7 @@
 #ifndef TDMI_GROUP_GROUP_H
 #define TDMI_GROUP_GROUP_H
 
+#include "coll/history.h"
 #include "coll/run.h"
 #include "coll/tuning.h"
 #include "core/clock.h"
@@ -125,6 +126,8 @@ struct tdm_group {
     uint64_t number;        /* of the last call; guarded by lock */
     uint64_t agreed;        /* the last that an engine's ranks are known to agree on; guarded by lock */
     bool waits_for_links;   /* some active work does; guarded by lock */
+    bool complete;          /* it has all its parts; guarded by lock */
+    bool quiet;             /* nothing is under way, so other threads touch nothing that the lock guards; owner thread */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
     tdmi_quick_clock clock; /* guarded by lock */
     int64_t heard_ns;       /* when this rank last looked for failures; guarded by lock */
@@ -143,8 +146,20 @@ struct tdm_group {
 };
 
 /* ---- work.c: calls under way ---- */
+/* ---- quick.c: calls of a few bytes ---- */
+/* True: the call is over, *status says how. False: it has not been made. */
+bool tdmi_group_quick(tdm_group *group, const tdmi_call *call, const void *in, void *out, tdm_status *status);
+
 /* Starts a call; work NULL: blocks. */
 tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_work **work);
+/* Goes on with a call whose slot is sent, and waits; entry: in the recorder. */
+tdm_status tdmi_group_go_on(tdm_group *group, const tdmi_request *request, uint64_t entry, int64_t now_ns);
+/* All calls up to this one are finished here. */
+static inline void tdmi_group_publish_done(tdm_group *group, uint64_t number)
+{
+    if (group->team.board != NULL) /* release: reads of peers' buffers are over; pairs with tdmi_team_done */
+        atomic_store_explicit(&group->team.board[group->rank]->done, number, memory_order_release);
+}
 /* Starts a send or receive; work NULL: blocks. */
 tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm_work **work);
 /* Advances every call of the group; its lock is held. epilogues: those of fused calls may run in this thread. */
@@ -188,6 +203,7 @@ tdm_status tdmi_group_failure(tdm_group *group);
 void tdmi_group_check(tdm_group *group);
 /* The first half of it, where nobody has looked for some milliseconds: a rank that comes late must not find the traces that
  * the others left before they gave up, and think that all is well. */
+#define TDMI_CATCH_UP_NS (5 * TDMI_NS_PER_MS)
 void tdmi_group_catch_up(tdm_group *group, int64_t now_ns);
 /* Before it is destroyed: an error in the log if its last calls differed from those of others, as far as those have come. */
 void tdmi_group_look_back(tdm_group *group);
@@ -201,7 +217,7 @@ void tdmi_group_lost(tdm_group *group);
 void tdmi_world_record(tdmi_world *world, const tdmi_settings *settings); /* opens the rank's flight recorder */
 void tdmi_group_record(tdm_group *group, uint64_t run); /* run: a number all its ranks know and no other run has */
 /* All with the group's lock held. */
-void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns);
+uint64_t tdmi_group_record_call(tdm_group *group, const tdmi_call *call, bool fused, uint64_t number, int64_t now_ns);
 void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work);
 void tdmi_group_record_failure(tdm_group *group); /* once, if it has failed: entries of its calls, and the dump */
 

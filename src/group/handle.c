@@ -1,9 +1,12 @@
-/* handle.c - what a caller may want of a call under way besides waiting: a callback, another time-out; and that a child of
- * fork() keeps its hands off it. */
+/* handle.c - what a caller may want of a call under way besides waiting: a callback, another time-out, what it does and
+ * why; and that a child of fork() keeps its hands off it. */
 #include "group/group.h"
 
+#include "coll/explain.h"
 #include "core/clock.h"
 #include "core/fork.h"
+
+#include <stdio.h>
 
 static void call_back(tdm_work *work, tdm_status status)
 {
@@ -74,4 +77,46 @@ tdm_status tdmi_group_check_process(const tdm_group *group)
         return TDM_OK;
     return tdmi_fail(TDM_ERR_INVALID, "group %s was made by the parent of this process; a child of fork() has no part in it: make a new "
                      "group here, or use the parent's only there", group->name);
+}
+
+static const char *algorithm_name(const tdmi_way *way)
+{
+    return way == NULL ? NULL : way->algorithm != NULL ? way->algorithm->name : "fused";
+}
+
+const char *tdm_work_algorithm(tdm_work *work)
+{
+    if (work->set != NULL)
+        return tdmi_set_work(work->set, 0) != NULL ? tdm_work_algorithm(tdmi_set_work(work->set, 0)) : NULL;
+    pthread_mutex_lock(&work->group->lock);
+    const char *name = work->is_message ? NULL : work->by_engine ? tdm_group_engine(work->group) : algorithm_name(work->run.way);
+    pthread_mutex_unlock(&work->group->lock);
+    return name;
+}
+
+/* What becomes of memory from malloc inside this node. */
+static size_t explain_reading(const tdmi_world *world, char *text, size_t capacity, size_t length)
+{
+    const bool full = length >= capacity;
+    const int more = snprintf(full ? NULL : text + length, full ? 0 : capacity - length, "        memory from malloc: %s\n", world->reading);
+    return length + (more > 0 ? (size_t)more : 0);
+}
+
+size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
+{
+    const tdmi_run *run = &work->run;
+    size_t length = 0;
+    for (size_t i = 0; work->set != NULL && tdmi_set_work(work->set, i) != NULL; i++)
+        length += tdm_work_explain(tdmi_set_work(work->set, i), length < capacity ? text + length : NULL,
+                                   length < capacity ? capacity - length : 0);
+    if (work->set != NULL)
+        return length;
+    pthread_mutex_lock(&work->group->lock);
+    if (!work->is_message && run->way != NULL)
+        length = tdmi_explain(&run->request.call, algorithm_name(run->way), run->way->why, &run->way->steps, work->group->rank,
+                              work->group->size, text, capacity);
+    if (length > 0 && work->group->local_size > 1)
+        length = explain_reading(work->group->world, text, capacity, length);
+    pthread_mutex_unlock(&work->group->lock);
+    return length;
 }

@@ -256,6 +256,9 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
                                            .transport = tdm_group_transport(group), .order = group->order, .pair_ns = group->pair_ns, .tuning = &group->tuning};
     group->team.is_local = group->local_size == size;
     group->team.reads = world->reads;
+    pthread_mutex_lock(&group->lock);
+    group->complete = true;
+    pthread_mutex_unlock(&group->lock);
     *out = group;
     return TDM_OK;
 }

@@ -59,18 +59,17 @@ void tdmi_group_record(tdm_group *group, uint64_t run)
     tdmi_recorder_add_group(group->world->recorder, group->name, id, group->rank, group->size, &group->recorder);
 }
 
-void tdmi_group_record_call(tdm_group *group, tdm_work *work, int64_t now_ns)
+uint64_t tdmi_group_record_call(tdm_group *group, const tdmi_call *call, bool fused, uint64_t number, int64_t now_ns)
 {
-    const tdmi_call *call = work->by_engine ? &work->asked.call : &work->run.plan->call;
     const tdmi_recorder_call recorded = {.op = (int)call->coll,
                                          .dtype = (int)call->dtype,
                                          .reduction = tdmi_op_wire_code(call->op),
                                          .root = call->root,
-                                         .fused = (work->by_engine ? &work->asked : &work->run.request)->epilogue != NULL,
+                                         .fused = fused,
                                          .uneven = call->uneven,
                                          .count = call->uneven && !tdmi_call_is_pairwise(call) ? call->parts_total : call->count,
-                                         .number = work->run.number};
-    work->entry = tdmi_recorder_begin(&group->recorder, &recorded, now_ns);
+                                         .number = number};
+    return tdmi_recorder_begin(&group->recorder, &recorded, now_ns);
 }
 
 void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work)

@@ -4,12 +4,10 @@
  * share byte streams and take their turns in order. A handle's memory is kept for the next call. */
 #include "group/group.h"
 
-#include "coll/explain.h"
+#include "coll/quick.h"
 #include "core/clock.h"
 #include "core/cpu.h"
 #include "core/memory.h"
-
-#include <stdio.h>
 
 #define SPIN_ROUNDS 20 /* times */
 #define SPIN_POLLS 50  /* some 50 us */
@@ -58,19 +56,13 @@ void tdmi_group_free_work(tdm_group *group)
 
 static void append(tdm_group *group, tdm_work *work)
 {
+    group->quiet = false;
     tdm_work **at = &group->active;
     while (*at != NULL)
         at = &(*at)->next;
     *at = work;
     if (group->active == work)
         atomic_fetch_add_explicit(&group->world->busy, 1, memory_order_relaxed);
-}
-
-/* All calls up to this one are finished here. */
-static void publish_done(tdm_group *group, uint64_t number)
-{
-    if (group->team.board != NULL) /* release: reads of peers' buffers are over; pairs with tdmi_team_done */
-        atomic_store_explicit(&group->team.board[group->rank]->done, number, memory_order_release);
 }
 
 /* Takes *at out of the active list; its owner waits for it, or will. */
@@ -81,7 +73,7 @@ static void complete(tdm_group *group, tdm_work **at)
     tdmi_work_done(work);
     if (group->active == NULL)
         atomic_fetch_sub_explicit(&group->world->busy, 1, memory_order_relaxed);
-    publish_done(group, group->active != NULL ? group->active->run.number - 1 : group->number);
+    tdmi_group_publish_done(group, group->active != NULL ? group->active->run.number - 1 : group->number);
 }
 
 static void note_links(tdm_group *group, bool waits)
@@ -142,6 +134,12 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
     note_links(group, waits_for_links || tdmi_messages_busy(&group->messages));
 }
 
+static void record(tdm_group *group, tdm_work *work, int64_t now_ns)
+{
+    work->entry = tdmi_group_record_call(group, work->by_engine ? &work->asked.call : &work->run.plan->call,
+                                         (work->by_engine ? &work->asked : &work->run.request)->epilogue != NULL, work->run.number, now_ns);
+}
+
 /* A call that its caller waits for while nothing else is under way: most end here, with the lock taken once and without a look
  * at the kernel's clock. What is noted of it is written while the others are awaited. False: the call goes on in wait.c. */
 static bool spin(tdm_group *group, tdm_work *work, int64_t now_ns)
@@ -152,7 +150,7 @@ static bool spin(tdm_group *group, tdm_work *work, int64_t now_ns)
         bool moved = false;
         const tdm_status status = tdmi_run_advance(&work->run, &turns, &over, &moved);
         if (!recorded)
-            tdmi_group_record_call(group, work, now_ns);
+            record(group, work, now_ns);
         recorded = true;
         if (status != TDM_OK)
             return false; /* the next advance says the same */
@@ -168,9 +166,10 @@ static bool spin(tdm_group *group, tdm_work *work, int64_t now_ns)
     if (!over)
         return false;
     tdmi_recorder_finished(&group->recorder, work->entry, TDMI_CALL_FINISHED);
-    publish_done(group, group->number);
+    tdmi_group_publish_done(group, group->number);
     tdmi_run_end(&work->run);
     give_idle(group, work);
+    group->quiet = true;
     return true;
 }
 
@@ -225,7 +224,7 @@ static tdm_status start(tdm_group *group, const tdmi_request *request, tdm_work 
         work->deadline_ns = now_ns + (int64_t)(work->timeout_s * 1e9);
         append(group, work);
         if (!spins)
-            tdmi_group_record_call(group, work, now_ns);
+            record(group, work, now_ns);
         if (group->asked > group->announced && group->number >= group->asked)
             tdmi_control_announce(group);
         tdmi_group_advance(group, true, &moved);
@@ -249,6 +248,7 @@ static tdm_status start_message(tdm_group *group, const tdmi_message *message, t
         status = take_idle(group, &work);
     if (status == TDM_OK) {
         bool moved = false;
+        group->quiet = false;
         work->is_message = true;
         work->message = *message;
         work->message.work = work;
@@ -274,6 +274,7 @@ static tdm_status finish_message(tdm_work *work)
     if (!done)
         tdmi_messages_drop(group, &work->message);
     give_idle(group, work);
+    group->quiet = !tdmi_group_is_busy(group);
     pthread_mutex_unlock(&group->lock);
     return done ? TDM_OK : tdmi_group_failure(group);
 }
@@ -307,6 +308,7 @@ static tdm_status finish(tdm_work *work)
     work->rests = work->kept;
     if (!work->kept)
         let_go(group, work); /* until here the handle knows its plan */
+    group->quiet = !tdmi_group_is_busy(group);
     pthread_mutex_unlock(&group->lock);
     return done ? TDM_OK : tdmi_group_failure(group);
 }
@@ -345,6 +347,26 @@ tdm_status tdmi_group_call(tdm_group *group, const tdmi_request *request, tdm_wo
     if (status != TDM_OK || work == NULL)
         return status;
     return hand_out(work, work_out);
+}
+
+tdm_status tdmi_group_go_on(tdm_group *group, const tdmi_request *request, uint64_t entry, int64_t now_ns)
+{
+    tdm_work *work = NULL;
+    pthread_mutex_lock(&group->lock);
+    const tdm_status status = prepare(group, request, NULL, &work);
+    if (status == TDM_OK) {
+        bool moved = false;
+        group->number++;
+        tdmi_quick_hand_over(&work->run);
+        work->entry = entry;
+        work->deadline_ns = now_ns + (int64_t)(work->timeout_s * 1e9);
+        append(group, work);
+        tdmi_group_advance(group, true, &moved);
+    } else {
+        tdmi_group_fail(group, status); /* the others think that it is made */
+    }
+    pthread_mutex_unlock(&group->lock);
+    return status == TDM_OK ? finish(work) : status;
 }
 
 tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm_work **work_out)
@@ -454,46 +476,4 @@ void tdm_work_free(tdm_work *work)
     pthread_mutex_lock(&group->lock);
     let_go(group, work);
     pthread_mutex_unlock(&group->lock);
-}
-
-static const char *algorithm_name(const tdmi_way *way)
-{
-    return way == NULL ? NULL : way->algorithm != NULL ? way->algorithm->name : "fused";
-}
-
-const char *tdm_work_algorithm(tdm_work *work)
-{
-    if (work->set != NULL)
-        return tdmi_set_work(work->set, 0) != NULL ? tdm_work_algorithm(tdmi_set_work(work->set, 0)) : NULL;
-    pthread_mutex_lock(&work->group->lock);
-    const char *name = work->is_message ? NULL : work->by_engine ? tdm_group_engine(work->group) : algorithm_name(work->run.way);
-    pthread_mutex_unlock(&work->group->lock);
-    return name;
-}
-
-/* What becomes of memory from malloc inside this node. */
-static size_t explain_reading(const tdmi_world *world, char *text, size_t capacity, size_t length)
-{
-    const bool full = length >= capacity;
-    const int more = snprintf(full ? NULL : text + length, full ? 0 : capacity - length, "        memory from malloc: %s\n", world->reading);
-    return length + (more > 0 ? (size_t)more : 0);
-}
-
-size_t tdm_work_explain(tdm_work *work, char *text, size_t capacity)
-{
-    const tdmi_run *run = &work->run;
-    size_t length = 0;
-    for (size_t i = 0; work->set != NULL && tdmi_set_work(work->set, i) != NULL; i++)
-        length += tdm_work_explain(tdmi_set_work(work->set, i), length < capacity ? text + length : NULL,
-                                   length < capacity ? capacity - length : 0);
-    if (work->set != NULL)
-        return length;
-    pthread_mutex_lock(&work->group->lock);
-    if (!work->is_message && run->way != NULL)
-        length = tdmi_explain(&run->request.call, algorithm_name(run->way), run->way->why, &run->way->steps, work->group->rank,
-                              work->group->size, text, capacity);
-    if (length > 0 && work->group->local_size > 1)
-        length = explain_reading(work->group->world, text, capacity, length);
-    pthread_mutex_unlock(&work->group->lock);
-    return length;
 }
