@@ -37,7 +37,7 @@ def tandem(op, ranks, sizes, memory, transport="shm"):
     """A process for each size: their medians are of one run each, as those of the peers are."""
     found = {}
     for size in sizes:
-        iterations = 300 if size <= 64 * K else 40 if size <= 4 * M else 7
+        iterations = 100 if size <= 64 * K else 40 if size <= 4 * M else 7
         text, _, _ = h.run([h.TANDEM, "bench", op, "-n", ranks, "-b", size, "-e", size, "-w", 3, "-i", iterations, "--memory", memory,
                             "--transport", transport, "--json", "-q"], limit_s=120)
         for line in map(json.loads, text.splitlines()):

@@ -88,6 +88,7 @@ void bench_call_fill(bench_call *c);
 size_t bench_call_wrong(const bench_call *c);
 
 /* ---- bench_measure.c: one rank's part; all ranks call the same ---- */
+#define BENCH_SAMPLE_US 1000.0 /* short calls are timed in samples that last as long */
 typedef struct bench bench;
 tdm_status bench_open(const bench_plan *plan, bench **out);
 /* Waits for the others, so that none is left without rank 0's store. Where all ranks come to the same end. */

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#define SAMPLE_NS 20000.0 /* short calls are timed in samples of about this length */
+#define SAMPLE_NS (BENCH_SAMPLE_US * 1e3)
+#define CALLS_MOST 100000 /* of one sample */
 
 struct bench {
     const bench_plan *plan;
@@ -247,18 +248,29 @@ tdm_status bench_algorithm(bench *b, const char **name)
     return run_named(b, name);
 }
 
-/* Calls of one sample, equal on all ranks: what rank 0 finds. */
+/* All ranks begin at once, as MPI's do in bench/peers. */
+static tdm_status gather(bench *b)
+{
+    b->numbers[0] = 0;
+    return sum_numbers(b, 1);
+}
+
+/* Calls of one sample, equal on all ranks: as many as rank 0 finds to last long enough. */
 static tdm_status calls_of_a_sample(bench *b, int *calls)
 {
-    tdm_status st = bench_call_run(&b->call);
-    int64_t begin = now_ns();
-    if (st == TDM_OK)
-        st = bench_call_run(&b->call);
-    double ns = (double)(now_ns() - begin);
-    b->numbers[0] = b->rank == 0 && ns < SAMPLE_NS ? (int64_t)(SAMPLE_NS / (ns > 100 ? ns : 100)) : 0;
-    if (st == TDM_OK)
-        st = sum_numbers(b, 1);
-    *calls = b->numbers[0] > 1 ? (int)b->numbers[0] : 1;
+    tdm_status st = TDM_OK;
+    double ns = 0;
+    for (*calls = 1; st == TDM_OK; *calls *= ns < SAMPLE_NS / 4 ? 4 : 2) {
+        st = gather(b);
+        if (st == TDM_OK)
+            st = tdmi_measure(bench_call_run, &b->call, 0, 1, *calls, &ns);
+        b->numbers[0] = b->rank == 0 ? (int64_t)(ns * *calls) : 0;
+        if (st == TDM_OK)
+            st = sum_numbers(b, 1);
+        ns = (double)b->numbers[0];
+        if (ns >= SAMPLE_NS || *calls >= CALLS_MOST)
+            break;
+    }
     return st;
 }
 
@@ -267,8 +279,11 @@ static tdm_status measure(bench *b, bench_line *line)
     const size_t iterations = (size_t)b->plan->iterations;
     int calls;
     tdm_status st = calls_of_a_sample(b, &calls);
-    if (st == TDM_OK)
-        st = tdmi_measure(bench_call_run, &b->call, b->plan->warm_ups, b->plan->iterations, calls, b->samples);
+    for (size_t i = 0; i < iterations && st == TDM_OK; i++) {
+        st = gather(b);
+        if (st == TDM_OK)
+            st = tdmi_measure(bench_call_run, &b->call, i == 0 ? b->plan->warm_ups : 0, 1, calls, &b->samples[i]);
+    }
     if (st != TDM_OK)
         return st;
     for (size_t i = 0; i < iterations; i++)

@@ -125,7 +125,7 @@ static tdm_status measure_algorithm(search *s, int algorithm, double until_us)
         if (st != TDM_OK)
             break;
         s->time_us[i][algorithm] = line.time_us;
-        s->spent_us += line.time_us * (s->plan.iterations + s->plan.warm_ups + 6) + 2000;
+        s->spent_us += fmax(line.time_us, BENCH_SAMPLE_US) * (s->plan.iterations + s->plan.warm_ups + 6) + 2000;
     }
     return st == TDM_ERR_UNSUPPORTED ? TDM_OK : st;
 }
