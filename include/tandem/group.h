@@ -70,8 +70,9 @@ TDM_API uint64_t tdm_group_bytes_sent(const tdm_group *group);
  * All are usable in every group made from the same world group.
  *
  * ---- fork ----
- * A child of fork() has no groups: it shares sockets and memory with its parent, so every call on a group or work handle there
- * returns TDM_ERR_INVALID, and destroying does nothing. It may make groups of its own. */
+ * A child of fork() has no groups: it shares memory with its parent, and fork() closes the connections to other ranks in it. So
+ * every call on a group or work handle there returns TDM_ERR_INVALID, and destroying does nothing. It may make groups of its own.
+ * A child that outlives its rank (a data loader's worker) hides nothing: the others notice the rank's death as they always do. */
 TDM_API TDM_MUST_CHECK tdm_status tdm_alloc(tdm_group *group, size_t nbytes, void **out);
 TDM_API TDM_MUST_CHECK tdm_status tdm_alloc_node(tdm_group *group, size_t nbytes, void **out);
 TDM_API void tdm_free(tdm_group *group, void *block); /* NULL is fine */

@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/config.h"
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "group/rendezvous.h"
@@ -57,6 +58,7 @@ static tdm_status adopt(const connections *c, int rank)
     int *data = row_of(c, rank, TDMI_TCP_DATA), *control = row_of(c, rank, TDMI_TCP_CONTROL),
         *messages = row_of(c, rank, TDMI_TCP_MESSAGES);
     group->control[rank].fd = *control;
+    tdmi_fork_hide(*control);
     *control = -1;
     tdm_status status = tdmi_tcp_link_create(messages, 1, &group->messages.link[rank]);
     *messages = -1;

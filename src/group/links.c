@@ -3,6 +3,7 @@
 #include "group/group.h"
 
 #include "core/clock.h"
+#include "core/fork.h"
 #include "core/memory.h"
 #include "group/rendezvous.h"
 #include "transport/shm/ring.h"
@@ -156,7 +157,7 @@ void tdmi_links_close(tdm_group *group)
     tdmi_ucx_port_close(group->ucx);
     for (int r = 0; group->control != NULL && r < group->size; r++)
         if (group->control[r].fd >= 0)
-            close(group->control[r].fd);
+            tdmi_fork_close(group->control[r].fd);
     tdmi_free(group->team.channel);
     tdmi_free(group->team.segment);
     tdmi_free(group->control);

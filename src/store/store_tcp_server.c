@@ -6,6 +6,7 @@
 #include "store/store_tcp.h"
 
 #include "core/clock.h"
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "store/service.h"
@@ -160,6 +161,7 @@ static void accept_all(tdmi_store_server *server)
             close(fd);
             continue;
         }
+        tdmi_fork_hide(fd);
         c->stranger_ns = tdmi_now_ns() + TDMI_AUTH_STRANGER_MS * TDMI_NS_PER_MS;
         if (tdmi_auth_begin(&c->auth, &server->key, "store", true) != TDM_OK)
             turn_away(server, c);
@@ -169,7 +171,7 @@ static void accept_all(tdmi_store_server *server)
 static void bury(tdmi_store_server *server, connection *c)
 {
     tdmi_service_leave(&server->service, &c->member);
-    close(c->fd);
+    tdmi_fork_close(c->fd);
     tdmi_free(c);
 }
 
@@ -276,6 +278,7 @@ tdm_status tdmi_store_server_start(const char *host, int port, const tdmi_auth_k
     status = tdmi_socket_listen(tdmi_socket_is_loopback(host) ? host : NULL, port, &server->listener, port_out);
     if (status != TDM_OK)
         goto fail;
+    tdmi_fork_hide(server->listener);
     status = TDM_ERR_SYSTEM;
     server->poller = epoll_create1(EPOLL_CLOEXEC);
     server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -313,7 +316,7 @@ fail:
         if (own[i] >= 0)
             close(own[i]);
     if (server->listener >= 0)
-        close(server->listener);
+        tdmi_fork_close(server->listener);
     if (server->poller >= 0)
         close(server->poller);
     if (server->wake >= 0)
@@ -330,7 +333,7 @@ void tdmi_store_server_stop(tdmi_store_server *server)
     ssize_t written = write(server->wake, &one, sizeof one);
     (void)written; /* an eventfd takes it */
     pthread_join(server->thread, NULL);
-    close(server->listener);
+    tdmi_fork_close(server->listener);
     close(server->poller);
     close(server->wake);
     tdmi_free(server);

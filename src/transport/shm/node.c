@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/config.h"
 #include "core/cpu.h"
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "transport/bytes.h"
@@ -142,10 +143,11 @@ static tdm_status hear_hello(tdmi_node *node, int fd, int pid, int expected, int
         close(fd);
         return status;
     }
+    tdmi_fork_hide(fd);
     peer->fd = fd;
     peer->pid = pid;
     if (!peer->same_process && pid > 0)
-        peer->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* sees a death even where a forked child keeps the socket open */
+        peer->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* sees a death even where a child keeps the socket open all the same */
     return TDM_OK;
 }
 
@@ -230,7 +232,7 @@ void tdmi_node_destroy(tdmi_node *node)
                 munmap(peer->regions[i].address, peer->regions[i].nbytes);
         tdmi_free(peer->regions);
         if (peer->fd >= 0)
-            close(peer->fd);
+            tdmi_fork_close(peer->fd);
         if (peer->pidfd >= 0)
             close(peer->pidfd);
         tdmi_arena_release(peer->arena);

@@ -7,6 +7,7 @@
  * buffers behind it, which hold many. */
 #include "transport/tcp/tcp.h"
 
+#include "core/fork.h"
 #include "core/memory.h"
 
 #include <errno.h>
@@ -109,7 +110,7 @@ static int fd_of(const tdmi_link *base, int index)
 static void close_all(const int *fd, int count)
 {
     for (int i = 0; i < count; i++)
-        close(fd[i]);
+        tdmi_fork_close(fd[i]);
 }
 
 /* What the peer sent and nobody read would turn the close into a reset, which can overtake our last bytes. */
@@ -144,6 +145,8 @@ tdm_status tdmi_tcp_link_create(const int *fd, int count, tdmi_link **out)
     link->base.ops = &ops;
     link->count = count;
     memcpy(link->fd, fd, (size_t)count * sizeof *fd);
+    for (int i = 0; i < count; i++)
+        tdmi_fork_hide(fd[i]);
     *out = &link->base;
     return TDM_OK;
 }

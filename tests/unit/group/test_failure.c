@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -200,6 +201,42 @@ static void a_rank_that_died_before_the_call_is_noticed_too(void **state)
                   waits_for_the_dead, NULL);
 }
 
+static const char *dies_before_its_child(tdm_group *group, void *arg)
+{
+    pid_t *child = arg;
+    CHECK_OK(tdm_barrier(group, NULL));
+    if (tdm_group_rank(group) == 1) {
+        const pid_t outlives = fork();
+        if (outlives == 0) {
+            sleep_s(20);
+            _exit(0);
+        }
+        *child = outlives;
+        kill(getpid(), SIGKILL);
+    }
+    const int64_t start = tdmi_now_ns();
+    tdm_status status = tdm_barrier(group, NULL);
+    CHECK(status == TDM_ERR_PEER_LOST, "status %s: %s", tdm_status_name(status), tdm_error_text());
+    CHECK(strstr(tdm_error_text(), "rank 1 of group world (process ") != NULL, "text: %s", tdm_error_text());
+    CHECK(tdmi_now_ns() - start < TDMI_NS_PER_S, "noticed after %g s", (double)(tdmi_now_ns() - start) * 1e-9);
+    return NULL;
+}
+
+static void a_child_that_outlives_its_rank_does_not_hide_its_death(void **state)
+{
+    (void)state;
+    pid_t *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(child, MAP_FAILED);
+    for (int t = 0; t < transport_count; t++) {
+        *child = 0;
+        ranks_run(&(ranks_spec){.n = 2, .transport = transports[t], .mode = RANKS_PROCESSES, .timeout_s = 10, .dies = 1u << 1},
+                  dies_before_its_child, child);
+        assert_true(*child > 0);
+        assert_int_equal(kill(*child, SIGKILL), 0); /* it was there all the time */
+    }
+    munmap(child, sizeof *child);
+}
+
 /* ---- ranks that leave ---- */
 
 static const char *leaves_early(tdm_group *group, void *arg)
@@ -291,6 +328,7 @@ int main(void)
         cmocka_unit_test(missing_ranks_are_listed_completely_and_alike_on_every_rank),
         cmocka_unit_test(a_killed_rank_is_an_error_on_all_others_within_a_second),
         cmocka_unit_test(a_rank_that_died_before_the_call_is_noticed_too),
+        cmocka_unit_test(a_child_that_outlives_its_rank_does_not_hide_its_death),
         cmocka_unit_test(a_rank_that_left_is_missed_by_name),
         cmocka_unit_test(a_clean_end_is_no_error_for_those_who_finish_later),
         cmocka_unit_test(an_abort_ends_every_wait_on_every_rank),
