@@ -3,11 +3,15 @@
 #include "on_ranks.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -21,14 +25,15 @@
 #define COUNT_MAX 300007 /* float32 */
 
 typedef struct setting {
-    unsigned forbidden;  /* bit r: rank r may not use process_vm_readv */
+    unsigned forbidden;  /* bit r: rank r calls forbid first */
+    bool (*forbid)(void);
     bool off;            /* TANDEM_CMA=off */
     bool reads;          /* what must come of it */
     const char *because; /* of the text why not */
 } setting;
 
 /* From now on process_vm_readv fails with EPERM, as in many containers. */
-static bool forbid_reading(void)
+static bool forbid_by_seccomp(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -38,6 +43,42 @@ static bool forbid_reading(void)
     };
     const struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* A user namespace of its own, as each rank in a container of its own: there it may do everything, but not to its sisters. */
+static bool forbid_by_namespace(void)
+{
+    char map[64];
+    const unsigned user = (unsigned)geteuid();
+    if (unshare(CLONE_NEWUSER) != 0)
+        return false;
+    const int fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+    const int length = snprintf(map, sizeof map, "0 %u 1", user);
+    const bool written = fd >= 0 && write(fd, map, (size_t)length) == length;
+    close(fd);
+    return written;
+}
+
+/* The kernel's own ptrace check says no, as under Yama's scope: a process that must not be dumped is read only by those who have
+ * the right to trace all, which this one gives up too. */
+static bool forbid_by_ptrace_check(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &head, data) != 0)
+        return false;
+    data[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective &= ~CAP_TO_MASK(CAP_SYS_PTRACE);
+    data[CAP_TO_INDEX(CAP_SYS_PTRACE)].permitted &= ~CAP_TO_MASK(CAP_SYS_PTRACE);
+    return syscall(SYS_capset, &head, data) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
+}
+
+static bool works_in_a_child(bool (*forbid)(void))
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(forbid() ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Whether this machine lets a process read a sister process. */
@@ -161,7 +202,7 @@ static const char *reads_or_not(tdm_group *none, void *arg)
     const tdm_group_options options = ranks_options();
     tdm_group *group, *sub;
     if ((s->forbidden >> options.rank & 1) != 0)
-        CHECK(forbid_reading(), "seccomp: %s", strerror(errno));
+        CHECK(s->forbid(), "forbidding: %s", strerror(errno));
     if (s->off)
         setenv("TANDEM_CMA", "off", 1);
     CHECK_OK(tdm_group_create(&options, &group));
@@ -202,14 +243,30 @@ static void threads_are_read_without_the_kernel(void **state)
 static void forbidden_for_all_ranks_it_goes_through_shared_memory(void **state)
 {
     (void)state;
-    run(RANKS_PROCESSES, &(setting){.forbidden = ~0u, .because = "rank 0 cannot read the memory of rank 1: process_vm_readv: "
+    run(RANKS_PROCESSES, &(setting){.forbidden = ~0u, .forbid = forbid_by_seccomp, .because = "rank 0 cannot read the memory of rank 1: process_vm_readv: "
                                                                  "Operation not permitted (ptrace scope, seccomp"});
 }
 
 static void forbidden_for_one_rank_all_take_the_same_way(void **state)
 {
     (void)state;
-    run(RANKS_PROCESSES, &(setting){.forbidden = 2, .because = "rank 1 cannot read the memory of rank 0"});
+    run(RANKS_PROCESSES, &(setting){.forbidden = 2, .forbid = forbid_by_seccomp, .because = "rank 1 cannot read the memory of rank 0"});
+}
+
+static void ranks_in_user_namespaces_of_their_own_do_not_read(void **state)
+{
+    (void)state;
+    if (!works_in_a_child(forbid_by_namespace))
+        skip();
+    run(RANKS_PROCESSES, &(setting){.forbidden = ~0u, .forbid = forbid_by_namespace,
+                                    .because = "process_vm_readv: Operation not permitted (ptrace scope, seccomp or a user namespace"});
+}
+
+static void where_the_ptrace_check_says_no_they_do_not_read(void **state)
+{
+    (void)state;
+    run(RANKS_PROCESSES, &(setting){.forbidden = ~0u, .forbid = forbid_by_ptrace_check,
+                                    .because = "process_vm_readv: Operation not permitted (ptrace scope, seccomp or a user namespace"});
 }
 
 static void it_can_be_switched_off(void **state)
@@ -225,6 +282,8 @@ int main(void)
         cmocka_unit_test(threads_are_read_without_the_kernel),
         cmocka_unit_test(forbidden_for_all_ranks_it_goes_through_shared_memory),
         cmocka_unit_test(forbidden_for_one_rank_all_take_the_same_way),
+        cmocka_unit_test(ranks_in_user_namespaces_of_their_own_do_not_read),
+        cmocka_unit_test(where_the_ptrace_check_says_no_they_do_not_read),
         cmocka_unit_test(it_can_be_switched_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -7,11 +7,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -118,6 +121,72 @@ static void a_small_arena_says_what_is_needed_and_what_to_set(void **state)
     ranks_run(&(ranks_spec){.n = 2, .transport = "shm", .mode = RANKS_PROCESSES, .no_group = true}, too_small_an_arena, NULL);
 }
 
+/* A cgroup with a limit, of version 2 or 1, below the one this process is in. "": this machine or user has none to give. */
+static void make_cgroup(size_t limit, char path[700])
+{
+    static const struct { const char *line, *root, *limit; } versions[] = {
+        {"::/", "/sys/fs/cgroup", "memory.max"}, {":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes"}};
+    char line[512], name[800];
+    for (int v = 0; v < 2; v++) {
+        FILE *file = fopen("/proc/self/cgroup", "re");
+        path[0] = '\0';
+        while (file != NULL && path[0] == '\0' && fgets(line, sizeof line, file) != NULL)
+            if (strncmp(line + strspn(line, "0123456789"), versions[v].line, strlen(versions[v].line)) == 0)
+                snprintf(path, 700, "%s%.*s/tandem-test-%d", versions[v].root, (int)strcspn(strchr(line, '/'), "\n"), strchr(line, '/'),
+                         (int)getpid());
+        if (file != NULL)
+            fclose(file);
+        if (path[0] == '\0' || mkdir(path, 0755) != 0)
+            continue;
+        snprintf(name, sizeof name, "%s/%s", path, versions[v].limit);
+        file = fopen(name, "r+e");
+        bool set = file != NULL && fprintf(file, "%zu", limit) > 0;
+        set = file != NULL && fclose(file) == 0 && set;
+        if (set)
+            return;
+        rmdir(path);
+    }
+    path[0] = '\0';
+}
+
+static const char *a_cgroup_is_limited(tdm_group *none, void *arg)
+{
+    (void)none;
+    const tdm_group_options options = ranks_options();
+    char name[800];
+    unsigned char *block;
+    tdm_group *group;
+    snprintf(name, sizeof name, "%s/cgroup.procs", (const char *)arg);
+    FILE *file = fopen(name, "we");
+    bool moved = file != NULL && fprintf(file, "%d", (int)getpid()) > 0;
+    moved = file != NULL && fclose(file) == 0 && moved;
+    CHECK(moved, "%s: %s", name, strerror(errno));
+    CHECK_OK(tdm_group_create(&options, &group));
+    CHECK_THAT(tdm_alloc(group, (size_t)256 << 20, (void **)&block) == TDM_ERR_NO_MEMORY);
+    CHECK(strstr(tdm_error_text(), "268435456 bytes needed") != NULL && strstr(tdm_error_text(), "memory limit of this cgroup") != NULL,
+          "%s", tdm_error_text());
+    CHECK_OK(tdm_alloc(group, 1 << 20, (void **)&block)); /* nobody was killed, and what fits is given */
+    memset(block, 1, 1 << 20);
+    CHECK_OK(tdm_allreduce(group, block, block, 1 << 20, TDM_U8, TDM_SUM, NULL));
+    CHECK_THAT(block[0] == 2 && memcmp(block, block + 1, (1 << 20) - 1) == 0);
+    CHECK_OK(tdm_barrier(group, NULL));
+    tdm_free(group, block);
+    tdm_group_destroy(group);
+    return NULL;
+}
+
+static void a_limit_of_the_cgroup_is_an_error_and_nobody_is_killed(void **state)
+{
+    (void)state;
+    char path[700];
+    make_cgroup((size_t)128 << 20, path);
+    if (path[0] == '\0')
+        skip();
+    ranks_run(&(ranks_spec){.n = 2, .transport = "shm", .mode = RANKS_PROCESSES, .no_group = true}, a_cgroup_is_limited, path);
+    for (int i = 0; i < 100 && rmdir(path) != 0; i++) /* busy until the kernel has cleared up behind its processes */
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
 static const char *files_are_limited(tdm_group *none, void *arg)
 {
     (void)none;
@@ -150,6 +219,7 @@ int main(void)
         cmocka_unit_test(a_small_dev_shm_is_enough),
         cmocka_unit_test(dev_shm_need_not_be_writable),
         cmocka_unit_test(a_small_arena_says_what_is_needed_and_what_to_set),
+        cmocka_unit_test(a_limit_of_the_cgroup_is_an_error_and_nobody_is_killed),
         cmocka_unit_test(a_limit_of_file_sizes_is_an_error_and_no_signal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
