@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_bench.py TANDEM - what `tandem bench` prints, and how it ends."""
+"""test_bench.py TANDEM WRONG_SUM - what `tandem bench` prints, and how it ends."""
 import json
 import os
 import shutil
@@ -10,7 +10,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-TANDEM = sys.argv.pop(1)
+TANDEM, WRONG_SUM = sys.argv.pop(1), sys.argv.pop(1)
 FIELDS = ["op", "bytes", "count", "dtype", "redop", "ranks", "engine", "transport", "algo", "memory", "in_place", "time_us",
           "time_us_p10", "time_us_p90", "algbw_gbps", "busbw_gbps", "wrong"]
 REDUCE = ["allreduce", "reduce_scatter", "reduce", "parameter_server", "data_parallel"]
@@ -51,6 +51,12 @@ class Bench(unittest.TestCase):
                 self.assertEqual(line["count"], 4096 if factor == 0.75 else 16384)
                 self.assertLessEqual(line["time_us_p10"], line["time_us"])
                 self.assertLessEqual(line["time_us"], line["time_us_p90"])
+
+    def test_a_wrong_element_is_counted_and_fails_the_command(self):
+        """Case 66 too: one element of rank 1's result is wrong, in place and out of place."""
+        done = bench("allreduce", "-n", "2", "-b", "4K", "-e", "4K", "--json", *FEW, LD_PRELOAD=WRONG_SUM)
+        self.assertEqual([json.loads(line)["wrong"] for line in done.stdout.splitlines()], [1, 1], done.stderr)
+        self.assertEqual(done.returncode, 1)
 
     def test_json_has_these_fields_even_with_debug_logs(self):
         for line in lines("allreduce", "-n", "2", "-b", "2K", "-e", "8K", "-d", "int8", "-o", "max", TANDEM_LOG="debug"):

@@ -1,11 +1,16 @@
-/* test_interface.c - what TANDEM_IFNAME means, on lists that are written here. */
+/* test_interface.c - what TANDEM_IFNAME means, on lists that are written here and on a network namespace's own. */
 #include "transport/tcp/interface.h"
 
 #include "core/memory.h"
+#include "transport/tcp/tcp.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -68,6 +73,49 @@ static void names_are_prefixes_lists_and_exclusions(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check(cases[i].spec, false, cases[i].address);
+}
+
+/* A network namespace with the interfaces of report 7; false where this user may not make one. */
+static bool make_interfaces(void)
+{
+    return (unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) &&
+           system("exec 2>/dev/null; ip link set lo up && ip link add bond0 index 110 type veth peer name docker0 index 113 && "
+                  "ip link add bond0.29 index 111 type veth peer name bond0.29.1 index 112 && n=0 && "
+                  "for i in bond0 bond0.29 bond0.29.1 docker0; do ip addr add 10.9.$n.1/24 dev $i && ip link set $i up || exit 1; "
+                  "n=$((n+1)); done") == 0;
+}
+
+/* 0: as it must be, 77: no namespace, else the case that is wrong. */
+static int choose_among_real_ones(void)
+{
+    static const struct {
+        const char *spec, *address;
+    } cases[] = {{"bond0", "10.9.0.1"}, {"=bond0", "10.9.0.1"}, {"^bond0.29", "10.9.0.1"}, {"docker0,bond0", "10.9.3.1"}};
+    char host_name[TDMI_TCP_HOST_MAX];
+    if (!make_interfaces())
+        return 77;
+    for (int i = 0; i < 4; i++) {
+        setenv("TANDEM_IFNAME", cases[i].spec, 1);
+        if (tdmi_tcp_own_address("127.0.0.1", host_name, sizeof host_name) != TDM_OK || strcmp(host_name, cases[i].address) != 0)
+            return i + 1;
+    }
+    setenv("TANDEM_IFNAME", "nosuch", 1);
+    const bool refused = tdmi_tcp_own_address("127.0.0.1", host_name, sizeof host_name) == TDM_ERR_INVALID;
+    return refused && strstr(tdm_error_text(), "bond0.29.1 (10.9.2.1)") != NULL ? 0 : 5;
+}
+
+static void interfaces_of_a_real_host_are_told_apart(void **state)
+{
+    (void)state;
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(choose_among_real_ones());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void of_several_addresses_the_family_asked_for_is_taken(void **state)
@@ -137,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_prefixes_lists_and_exclusions),
+        cmocka_unit_test(interfaces_of_a_real_host_are_told_apart),
         cmocka_unit_test(of_several_addresses_the_family_asked_for_is_taken),
         cmocka_unit_test(no_match_lists_what_there_is),
         cmocka_unit_test(empty_names_are_refused),
