@@ -117,19 +117,28 @@ static inline int tdmi_highest_bit(int x)
     return bit;
 }
 
-/* The rank at a place of the order that rings and trees go through, and the place of a rank. */
-static inline int tdmi_rank_at(const tdmi_topology *topology, int place)
+/* The rank at a place of a shape, and the place of a rank. */
+static inline int tdmi_rank_at(const tdmi_topology *topology, tdmi_shape shape, int place)
 {
-    return topology->order == NULL ? place : topology->order[place];
+    return topology->order[shape] == NULL ? place : topology->order[shape][place];
 }
 
-static inline int tdmi_place_of(const tdmi_topology *topology, int rank)
+static inline int tdmi_place_of(const tdmi_topology *topology, tdmi_shape shape, int rank)
 {
     int place = rank;
-    for (int i = 0; topology->order != NULL && i < topology->n; i++)
-        if (topology->order[i] == rank)
+    for (int i = 0; topology->order[shape] != NULL && i < topology->n; i++)
+        if (topology->order[shape][i] == rank)
             place = i;
     return place;
+}
+
+/* A list that was written for places becomes one for ranks. */
+static inline void tdmi_steps_use_order(tdmi_steps *s, const tdmi_topology *topology, tdmi_shape shape)
+{
+    for (size_t i = 0; i < s->count && topology->order[shape] != NULL; i++) {
+        s->step[i].to = s->step[i].to < 0 ? -1 : tdmi_rank_at(topology, shape, s->step[i].to);
+        s->step[i].from = s->step[i].from < 0 ? -1 : tdmi_rank_at(topology, shape, s->step[i].from);
+    }
 }
 
 extern const tdmi_algorithm tdmi_direct, tdmi_direct_read, tdmi_direct_staged, tdmi_eager, tdmi_halving_doubling,

@@ -19,7 +19,8 @@
  *
  * Cost   allreduce 2 log2(n) alpha + 2(n-1)/n S beta + (n-1)/n S gamma, half of it for each part alone. n no power of two:
  *        up to (larger block / smaller block) alpha more on a rank of the smaller, and one more per wrapped range.
- * Sums   canonical tree.     Needs  links; scratch of S where sums are wider than the data, and in reduce-scatter.
+ * Sums   canonical tree; an allreduce that may reorder them: over places, which other ranks than 0, 1, 2 ... may have.
+ * Needs  links; scratch of S where sums are wider than the data, and in reduce-scatter.
  * Paper  Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521 (halving, doubling, binary blocks);
  *        Bruck et al., IEEE TPDS 8(11), 1997, doi:10.1109/71.642949 */
 #include "coll/algorithm.h"
@@ -185,9 +186,15 @@ static void gather(tdmi_steps *s, const layout *l, int rank)
     }
 }
 
+/* Parts that callers see belong to ranks; those of an allreduce to places. */
+static int place_of(const tdmi_call *call, const tdmi_topology *topology)
+{
+    return call->coll == TDMI_COLL_ALLREDUCE ? tdmi_place_of(topology, TDMI_SHAPE_DOUBLING, topology->rank) : topology->rank;
+}
+
 static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology)
 {
-    const int rank = topology->rank, n = topology->n;
+    const int rank = place_of(call, topology), n = topology->n;
     const size_t count = call->count;
     const layout l = layout_of(call, n);
     if (n == 1) {
@@ -215,6 +222,7 @@ static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *top
     halve(s, sums, &l, rank);
     tdmi_steps_finish(s, call, positions(sums, &l, place, 1), positions(TDMI_BUFFER_OUT, &l, place, 1));
     gather(s, &l, rank);
+    tdmi_steps_use_order(s, topology, TDMI_SHAPE_DOUBLING);
 }
 
 static bool supports(tdmi_coll coll, bool uneven)
@@ -224,7 +232,7 @@ static bool supports(tdmi_coll coll, bool uneven)
 
 static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
-    const int rank = topology->rank, n = topology->n;
+    const int rank = place_of(call, topology), n = topology->n;
     const layout l = layout_of(call, n);
     tdmi_traffic t = {0, 0};
     if (n == 1)

@@ -117,7 +117,7 @@ static void spread(way *w)
 static void along_lane(way *w, const tdmi_algorithm *inner, const tdmi_call *call, size_t out_first)
 {
     const tdmi_layout *l = &w->layout;
-    const tdmi_topology nodes = {.rank = l->node, .n = l->nodes};
+    const tdmi_topology nodes = tdmi_layout_lane(l);
     int rank[l->nodes];
     tdmi_steps list = {0};
     for (int m = 0; m < l->nodes; m++)
@@ -383,7 +383,7 @@ static tdmi_traffic cost_with(const tdmi_call *call, const tdmi_topology *topolo
 {
     const way w = way_of(NULL, call, topology);
     const tdmi_layout *l = &w.layout;
-    const tdmi_topology nodes = {.rank = l->node, .n = l->nodes};
+    const tdmi_topology nodes = tdmi_layout_lane(l);
     tdmi_partial partial[topology->n];
     tdmi_traffic t = {0, 0};
     if (l->nodes == 1 || !leads(&w) || (call->coll == TDMI_COLL_BARRIER && l->index > 0))

@@ -36,6 +36,14 @@ tdmi_layout tdmi_layout_of(const tdmi_topology *topology)
     return l;
 }
 
+tdmi_topology tdmi_layout_lane(const tdmi_layout *layout)
+{
+    tdmi_topology lane = {.rank = layout->node, .n = layout->nodes};
+    for (int shape = 0; shape < TDMI_SHAPES; shape++)
+        lane.order[shape] = layout->topology->node_order[shape];
+    return lane;
+}
+
 /* Of the tree's node over [first, first + size), as far as there are ranks. */
 static int cut(const tdmi_topology *topology, int first, int size, tdmi_partial *out)
 {

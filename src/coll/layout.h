@@ -17,6 +17,9 @@ int tdmi_layout_node(const tdmi_topology *topology, int rank);
 /* The index-th rank of a node. */
 int tdmi_layout_rank(const tdmi_layout *layout, int node, int index);
 
+/* The ranks of one lane as if they were the group: ranks of it are nodes. */
+tdmi_topology tdmi_layout_lane(const tdmi_layout *layout);
+
 /* Ranks [first, end), all on one node, whose sum is a node of the canonical tree. */
 typedef struct tdmi_partial {
     int first, end, node;

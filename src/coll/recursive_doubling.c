@@ -10,7 +10,8 @@
  * No rank folds into another first: that would give other sums.
  *
  * Cost   log2(n) (alpha + S beta + S gamma); n no power of two: up to 2 log2(n) + 1 rounds.
- * Sums   canonical tree.     Needs  links; scratch of S, of 2 S where sums are wider than the data.
+ * Sums   canonical tree over the places, which are the ranks unless sums may be reordered.
+ * Needs  links; scratch of S, of 2 S where sums are wider than the data.
  * Paper  Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521 */
 #include "coll/algorithm.h"
 
@@ -75,7 +76,8 @@ static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *top
     const buffers b = {tdmi_range_of(tdmi_sums_buffer(call), 0, count), tdmi_range_of(TDMI_BUFFER_ACC, widens ? count : 0, count)};
     s->acc_count = widens ? 2 * count : count;
     tdmi_steps_copy(s, tdmi_range_of(TDMI_BUFFER_IN, 0, count), b.sums);
-    add_up(s, &b, topology->rank, 0, topology->n);
+    add_up(s, &b, tdmi_place_of(topology, TDMI_SHAPE_DOUBLING, topology->rank), 0, topology->n);
+    tdmi_steps_use_order(s, topology, TDMI_SHAPE_DOUBLING);
     tdmi_steps_finish(s, call, b.sums, tdmi_range_of(TDMI_BUFFER_OUT, 0, count));
 }
 
@@ -107,7 +109,7 @@ static size_t messages(int rank, int base, int size)
 
 static tdmi_traffic cost(const tdmi_call *call, const tdmi_topology *topology)
 {
-    const size_t count = messages(topology->rank, 0, topology->n);
+    const size_t count = messages(tdmi_place_of(topology, TDMI_SHAPE_DOUBLING, topology->rank), 0, topology->n);
     return (tdmi_traffic){count, count * call->count};
 }
 

@@ -4,13 +4,13 @@
 static int rank_at(const tdmi_ring_way *way, int i)
 {
     const int place = tdmi_modulo(i, way->n);
-    return tdmi_rank_at(way->topology, way->back ? way->n - 1 - place : place);
+    return tdmi_rank_at(way->topology, TDMI_SHAPE_RING, way->back ? way->n - 1 - place : place);
 }
 
 tdmi_ring_way tdmi_ring_way_of(const tdmi_topology *topology, bool back, size_t stride, size_t first, size_t count)
 {
     tdmi_ring_way way = {.topology = topology, .back = back, .n = topology->n, .stride = stride, .first = first, .count = count};
-    const int place = tdmi_place_of(topology, topology->rank);
+    const int place = tdmi_place_of(topology, TDMI_SHAPE_RING, topology->rank);
     way.place = back ? way.n - 1 - place : place;
     way.next = rank_at(&way, way.place + 1);
     way.before = rank_at(&way, way.place - 1);

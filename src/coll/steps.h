@@ -103,14 +103,19 @@ typedef struct tdmi_call {
                                              Even, hash not 0: several calls packed into one, their number << 48 | hash of counts */
 } tdmi_call;
 
+/* How the messages of an algorithm lie between its places. Where sums may be reordered each shape has an order of its own, in which
+ * ranks take the places. */
+typedef enum { TDMI_SHAPE_RING, TDMI_SHAPE_TREE, TDMI_SHAPE_DOUBLING, TDMI_SHAPES } tdmi_shape;
+
 /* Which rank of how many, and on which node each of them is: nodes are numbered from 0 in the order of their first ranks. */
 typedef struct tdmi_topology {
     int rank, n;
-    const int *node;  /* [n]; NULL: all on one */
-    const int *order; /* [n], the ranks as rings and trees that may reorder sums should go through them; NULL: 0, 1, 2 ... */
-    const char *transport;            /* "shm", "tcp", "shm+tcp"; NULL: not known */
-    const double *pair_ns;            /* [n * n] nanoseconds a byte from rank to rank, 0 inside a node; NULL: all links are alike */
-    const struct tdmi_tuning *tuning; /* what was measured, the same on all ranks; NULL: nothing */
+    const int *node; /* [n]; NULL: all on one */
+    const int *order[TDMI_SHAPES];      /* [n] the ranks at the places of a shape; NULL: 0, 1, 2 ... */
+    const int *node_order[TDMI_SHAPES]; /* the same of nodes */
+    const char *transport;              /* "shm", "tcp", "shm+tcp"; NULL: not known */
+    const double *pair_ns;              /* [n * n] nanoseconds a byte from rank to rank, 0 inside a node; NULL: all links are alike */
+    const struct tdmi_tuning *tuning;   /* what was measured, the same on all ranks; NULL: nothing */
 } tdmi_topology;
 
 int tdmi_topology_nodes(const tdmi_topology *topology);

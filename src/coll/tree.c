@@ -145,7 +145,7 @@ typedef struct view {
 
 static int rank_of(const view *v, int place)
 {
-    return tdmi_rank_at(v->topology, (place + v->root_place) % v->n);
+    return tdmi_rank_at(v->topology, TDMI_SHAPE_TREE, (place + v->root_place) % v->n);
 }
 
 static tdmi_range chunk_of(const view *v, tdmi_buffer buffer, int tree, int k)
@@ -160,9 +160,9 @@ static tdm_status look(view *v, const tdmi_call *call, const tdmi_topology *topo
 {
     const size_t nbytes = call->count * tdm_dtype_size(call->dtype) / 2, chunks = (nbytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
     *v = (view){.topology = topology, .n = topology->n, .count = call->count,
-                .root_place = call->root < 0 ? 0 : tdmi_place_of(topology, call->root)};
+                .root_place = call->root < 0 ? 0 : tdmi_place_of(topology, TDMI_SHAPE_TREE, call->root)};
     v->chunks = chunks > CHUNKS_MAX ? (int)CHUNKS_MAX : chunks > 0 ? (int)chunks : 1;
-    v->place = tdmi_modulo(tdmi_place_of(topology, topology->rank) - v->root_place, v->n);
+    v->place = tdmi_modulo(tdmi_place_of(topology, TDMI_SHAPE_TREE, topology->rank) - v->root_place, v->n);
     return plant(&v->forest, v->n - 1);
 }
 

@@ -100,7 +100,7 @@ struct tdm_group {
     int *world_rank;        /* [size] */
     bool *is_local;         /* [size]; shares memory with this rank */
     int *node;              /* [size]; see tdmi_topology */
-    int *order;             /* [size] for rings and trees, NULL: as they are */
+    int *orders;            /* [TDMI_SHAPES * size], then [TDMI_SHAPES * nodes]: see tdmi_topology; NULL: as they are */
     double *pair_ns;        /* [size * size], NULL: not measured; see tdmi_topology */
     tdmi_tuning tuning;     /* what rank 0 has measured; constant once the group is made */
     int local_rank, local_size;
@@ -302,7 +302,8 @@ void tdmi_group_unmake(tdm_group *group);
 /* All ranks get rank 0's measured choices; where it does not know what links cost, they are measured. Links are not used yet. */
 tdm_status tdmi_group_tune(tdm_group *group, int64_t deadline_ns);
 /* ---- pairs.c ---- */
-/* Measures the link of each pair and finds the order; by all ranks. */
+#define TDMI_ORDER_RANKS_MAX 16 /* of a group whose links are measured pair by pair */
+/* Measures the link of each pair and finds the orders; by all ranks. */
 tdm_status tdmi_group_order(tdm_group *group, int64_t deadline_ns);
 
 /* ---- boards.c ---- */

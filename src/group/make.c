@@ -253,7 +253,11 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
     group->team.world_rank = group->world_rank;
     group->team.node = world->node;
     group->team.topology = (tdmi_topology){.rank = rank, .n = size, .node = group->local_size == size ? NULL : group->node,
-                                           .transport = tdm_group_transport(group), .order = group->order, .pair_ns = group->pair_ns, .tuning = &group->tuning};
+                                           .transport = tdm_group_transport(group), .pair_ns = group->pair_ns, .tuning = &group->tuning};
+    for (int shape = 0, nodes = tdmi_topology_nodes(&group->team.topology); shape < TDMI_SHAPES && group->orders != NULL; shape++) {
+        group->team.topology.order[shape] = group->orders + shape * size;
+        group->team.topology.node_order[shape] = group->orders + TDMI_SHAPES * size + shape * nodes;
+    }
     group->team.is_local = group->local_size == size;
     group->team.reads = world->reads;
     pthread_mutex_lock(&group->lock);
@@ -292,7 +296,7 @@ void tdmi_group_unmake(tdm_group *group)
     tdmi_free(group->is_local);
     tdmi_free(group->node);
     tdmi_tuning_free(&group->tuning);
-    tdmi_free(group->order);
+    tdmi_free(group->orders);
     tdmi_free(group->pair_ns);
     tdmi_free(group->host_name);
     tdmi_free(group->pid);

@@ -4,9 +4,9 @@
 
 #include "transport/link.h"
 
-#define TDMI_PROBE_BYTES ((size_t)128 << 10) /* the longest message, and the size of `block` */
+#define TDMI_PROBE_BYTES ((size_t)128 << 10) /* a long message */
 
-/* Sends `nbytes` and waits for a byte back; the shortest of up to `times`, none begun after until_ns but the first. */
+/* Sends block [nbytes] and waits for a byte back; the shortest of up to `times`, none begun after until_ns but the first. */
 tdm_status tdmi_probe_ping(tdmi_link *link, char *block, size_t nbytes, int times, int64_t until_ns, int64_t deadline_ns, double *best_ns);
 /* The other end. */
 tdm_status tdmi_probe_answer(tdmi_link *link, char *block, size_t nbytes, int64_t deadline_ns);

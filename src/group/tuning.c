@@ -28,7 +28,6 @@
 
 #define PATH_BYTES 4096
 #define PINGS 16
-#define ORDER_MAX 16 /* ranks whose links are measured pair by pair */
 #define BULKS 2
 #define PROBE_NS (40 * TDMI_NS_PER_MS)
 
@@ -248,7 +247,7 @@ static tdm_status lead(tdm_group *group, int64_t deadline_ns, bool *orders)
     if (wanted)
         load(path, &group->tuning);
     const bool probes = links && tdmi_tuning_costs(&group->tuning, link_name(group)) == NULL;
-    *orders = links && group->size > 2 && group->size <= ORDER_MAX && strcmp(tdmi_config_text(TDMI_CONFIG_SUM_ORDER), "fast") == 0;
+    *orders = links && group->size > 2 && group->size <= TDMI_ORDER_RANKS_MAX && strcmp(tdmi_config_text(TDMI_CONFIG_SUM_ORDER), "fast") == 0;
     tdm_status status = give(group, "tuning", probes, *orders, &group->tuning);
     if (status != TDM_OK || !probes)
         return status;

@@ -181,7 +181,11 @@ void check_collective(const tdmi_algorithm *algorithm, tdmi_coll coll, tdm_dtype
         memset(buffers[i].out, 0x5a, replay_out_bytes(call, i % n, n));
         memcpy(buffers[i].in, inputs[i], in_bytes);
     }
-    const tdmi_topology topology = {.n = n, .node = options.node, .order = options.order};
+    tdmi_topology topology = {.n = n, .node = options.node};
+    for (int shape = 0; shape < TDMI_SHAPES; shape++) {
+        topology.order[shape] = options.order;
+        topology.node_order[shape] = options.node_order;
+    }
     const char *failure = replay(algorithm, c.of_rank, &topology, CALLS, buffers, options.seed, options.races);
     if (failure != NULL)
         fail_msg("%s %s%s %s %s count %zu n %d%s: %s", algorithm->name, tdmi_coll_name(coll), kind, tdm_dtype_name(dtype),

@@ -9,7 +9,7 @@ typedef struct check_options {
     bool exact; /* small whole numbers, whose sums are the same in any order */
     bool races;
     bool uneven;     /* parts of different sizes, some empty */
-    const int *node, *order; /* as in tdmi_topology */
+    const int *node, *order, *node_order; /* as in tdmi_topology; the orders of every shape */
     unsigned seed;
     int root;        /* 0: the middle one; else root - 1 */
 } check_options;
