@@ -1,5 +1,5 @@
-/* connections.c - the TCP connections to each rank on another node: several for data, one for control, one for
- * messages. Every rank opens a door, tells the others where it is, lets the lower ranks in, then connects to the higher ones. */
+/* connections.c - the TCP connections to each rank on another node: one for control and, unless UCX carries them, several for data
+ * and one for messages. Every rank opens a door, tells the others where it is, lets the lower ranks in, then connects to the higher ones. */
 #include "group/group.h"
 
 #include "core/clock.h"
@@ -30,7 +30,7 @@ typedef struct connections {
     tdmi_tcp_door *door;
     char host[TDMI_TCP_HOST_MAX]; /* this rank's address */
     uint64_t number;              /* of the group */
-    int streams;                  /* for data; 0: it goes another way */
+    int streams;                  /* for data; 0: that and messages go another way */
     int each;                     /* connections to one peer */
     int *fd;                      /* [size][each]; -1: not there */
     endpoint *endpoints;          /* [size] */
@@ -39,7 +39,7 @@ typedef struct connections {
 /* How many a peer has for a purpose, and where they stand in its row. */
 static int count_of(const connections *c, int purpose)
 {
-    return purpose == TDMI_TCP_DATA ? c->streams : 1;
+    return purpose == TDMI_TCP_DATA ? c->streams : purpose == TDMI_TCP_MESSAGES && c->streams == 0 ? 0 : 1;
 }
 
 static int *row_of(const connections *c, int rank, int purpose)
@@ -60,9 +60,11 @@ static tdm_status adopt(const connections *c, int rank)
     group->control[rank].fd = *control;
     tdmi_fork_hide(*control);
     *control = -1;
+    if (c->streams == 0)
+        return TDM_OK;
     tdm_status status = tdmi_tcp_link_create(messages, 1, &group->messages.link[rank]);
     *messages = -1;
-    if (status != TDM_OK || c->streams == 0)
+    if (status != TDM_OK)
         return status;
     status = tdmi_tcp_link_create(data, c->streams, &link);
     for (int i = 0; i < c->streams; i++)

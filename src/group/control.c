@@ -97,7 +97,10 @@ static void handle(tdm_group *group, int rank, const tdmi_frame *frame, const ui
         break;
     case TDMI_FRAME_GOODBYE:
         control->left = true;
+        control->left_ns = tdmi_now_ns();
         control->done = frame->number;
+        if (tdmi_group_meets_alone(group) && group->messages.stream != NULL && group->messages.stream[rank] != NULL)
+            group->messages.stream[rank]->closed = true; /* its notes came before this one */
         break;
     case TDMI_FRAME_FAILURE:
         tdmi_group_fail(group, tdmi_fail(status_of(frame->number), "%.*s", (int)frame->nbytes, (const char *)payload));
@@ -184,8 +187,10 @@ static void hear_notes(tdm_group *group)
             tdmi_agreement_hear(group, rank, frame.number, bytes + TDMI_FRAME_HEAD);
         else if (is_news(&frame))
             handle(group, rank, &frame, bytes + TDMI_FRAME_HEAD);
-        else
+        else if (frame.type == TDMI_FRAME_DATA || !tdmi_stream_is_ours(&frame))
             refuse(group, rank, bytes);
+        else if ((status = tdmi_notes_hear(group, rank, &frame, bytes + TDMI_FRAME_HEAD)) != TDM_OK)
+            tdmi_group_fail(group, status);
     }
 }
 

@@ -119,11 +119,13 @@ static fate remote_fate(tdmi_control *control)
     return f;
 }
 
-/* Whether a message under way waits for a rank of this node that has left. What it had sent lies here and is read first; of a
- * rank on another node its stream says when that is over. */
+/* Whether a message under way waits for a rank that has left. What one of this node had sent lies here and is read first; of a
+ * rank on another node its stream says when that is over, but over UCX, which takes a second to close. */
 static bool misses_message(tdm_group *group, int rank)
 {
     bool moved = true;
+    if (group->ucx != NULL && !group->is_local[rank])
+        return tdmi_messages_need(group, rank) && tdmi_now_ns() - group->control[rank].left_ns > 2 * TDMI_NS_PER_S;
     while (group->is_local[rank] && tdmi_messages_need(group, rank)) {
         if (!moved)
             return true;

@@ -86,6 +86,7 @@ typedef struct tdmi_control {
     bool closed, left;      /* guarded by the group's lock, as is all below */
     bool mourned;           /* that it closed without a goodbye was seen at an earlier look */
     uint64_t done;          /* calls it had made when it left */
+    int64_t left_ns;        /* when that was heard */
     char elsewhere[TDMI_ELSEWHERE_BYTES]; /* the call of another group that it waits in; "": none known */
     uint8_t in[TDMI_FRAME_HEAD + TDMI_FRAME_TEXT_MAX];
     size_t in_nbytes;
@@ -274,6 +275,7 @@ void tdmi_agreement_sign(const tdm_work *work, int peer, uint8_t signature[TDMI_
 /* ---- links.c ---- */
 tdm_status tdmi_links_reserve(tdm_group *group); /* own rings, before the record is written */
 tdm_status tdmi_links_make(tdm_group *group, const tdmi_record *records, int64_t deadline_ns);
+void tdmi_links_give_up(tdm_group *group); /* before they are closed: if the group has failed, nobody waits for what they carry */
 void tdmi_links_close(tdm_group *group);
 /* Before sleeping on descriptors. False: bytes have come meanwhile, look again. */
 bool tdmi_links_arm(tdmi_world *world);

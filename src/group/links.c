@@ -1,5 +1,5 @@
 /* links.c - the ways between a group's ranks: rings in shared memory inside a node; to each rank on another node TCP connections
- * (connections.c), which carry the data too unless UCX does. */
+ * (connections.c), which carry data and messages too unless UCX does. */
 #include "group/group.h"
 
 #include "core/clock.h"
@@ -52,9 +52,11 @@ static tdm_status make_ucx_links(tdm_group *group, int64_t deadline_ns)
     for (int r = 0; r < group->size; r++) {
         tdmi_link *link;
         if (status == TDM_OK && !group->is_local[r]) {
-            status = tdmi_ucx_link_create(group->ucx, r, blocks[r], nbytes[r], &link);
+            status = tdmi_ucx_link_create(group->ucx, r, TDMI_UCX_CALLS, blocks[r], nbytes[r], &link);
             if (status == TDM_OK)
                 status = tdmi_channel_create(link, &group->team.channel[r]);
+            if (status == TDM_OK)
+                status = tdmi_ucx_link_create(group->ucx, r, TDMI_UCX_MESSAGES, blocks[r], nbytes[r], &group->messages.link[r]);
         }
         tdmi_free(blocks[r]);
     }
@@ -148,10 +150,14 @@ tdm_status tdmi_links_make(tdm_group *group, const tdmi_record *records, int64_t
     return status == TDM_OK ? watch_all(group) : status;
 }
 
-void tdmi_links_close(tdm_group *group)
+void tdmi_links_give_up(tdm_group *group)
 {
     if (group->ucx != NULL && atomic_load_explicit(&group->failure, memory_order_relaxed) != TDM_OK)
         tdmi_ucx_port_give_up(group->ucx);
+}
+
+void tdmi_links_close(tdm_group *group)
+{
     for (int r = 0; group->team.channel != NULL && r < group->size; r++)
         tdmi_channel_destroy(group->team.channel[r]);
     tdmi_ucx_port_close(group->ucx);

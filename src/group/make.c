@@ -285,6 +285,7 @@ void tdmi_group_unmake(tdm_group *group)
     tdmi_group_close_engine(group);
     tdmi_group_free_work(group);
     tdmi_plans_free(&group->team.plans);
+    tdmi_links_give_up(group);
     tdmi_messages_free(group);
     tdmi_links_close(group);
     tdmi_boards_leave(group);

@@ -1,13 +1,11 @@
-/* messages.c - which send meets which receive, and the public calls.
+/* messages.c - which send meets which receive.
  *
  * Receives that wait lie in `posted` in their order, messages that came before their receive in `unexpected` in theirs; either
  * is searched from the front. A message to the own rank lies in `unexpected` as it is. */
 #include "group/group.h"
 
-#include "core/clock.h"
 #include "core/memory.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PIECE_BYTES ((size_t)512 << 10) /* copied at one go: about 0.1 ms */
@@ -233,36 +231,13 @@ static tdm_status copy_some(tdm_group *group, bool *moved)
     return status;
 }
 
-static tdm_status lost(const tdm_group *group, int peer)
-{
-    return tdmi_fail(TDM_ERR_PEER_LOST, "rank %d of group %s waits for a message from or to rank %d, which has left", group->rank,
-                     group->name, peer);
-}
-
-/* A stream that its peer closed can bring nothing any more. */
-static tdm_status miss_closed(tdm_group *group)
-{
-    const tdmi_messages *messages = &group->messages;
-    bool any_open = false;
-    for (int r = 0; r < group->size; r++) {
-        const tdmi_message_stream *stream = messages->stream[r];
-        any_open |= stream == NULL || !stream->closed;
-        if (stream != NULL && stream->closed &&
-            (stream->queued.first != NULL || stream->announced.first != NULL || stream->writing != NULL ||
-             stream->pulling.first != NULL))
-            return lost(group, r);
-    }
-    for (const tdmi_message *receive = messages->posted.first; receive != NULL; receive = receive->next) {
-        const bool some = receive->peer != TDM_ANY_SOURCE;
-        if (some ? messages->stream[receive->peer] != NULL && messages->stream[receive->peer]->closed : !any_open)
-            return lost(group, some ? receive->peer : group->rank);
-    }
-    return TDM_OK;
-}
-
-static tdm_status open_stream(tdm_group *group, int peer)
+tdm_status tdmi_messages_open(tdm_group *group, int peer)
 {
     tdmi_messages *messages = &group->messages;
+    if (messages->stream == NULL)
+        messages->stream = tdmi_calloc((size_t)group->size, sizeof *messages->stream, "message streams");
+    if (messages->stream == NULL)
+        return TDM_ERR_NO_MEMORY;
     if (peer == group->rank || messages->stream[peer] != NULL)
         return TDM_OK;
     tdmi_message_stream *stream = tdmi_calloc(1, sizeof *stream, "message stream");
@@ -270,7 +245,10 @@ static tdm_status open_stream(tdm_group *group, int peer)
         return TDM_ERR_NO_MEMORY;
     stream->peer = peer;
     stream->credit = TDMI_MESSAGE_CREDIT;
-    stream->link = messages->link[peer];
+    if (tdmi_group_meets_alone(group))
+        stream->closed = group->control[peer].left;
+    else
+        stream->link = messages->link[peer];
     messages->stream[peer] = stream;
     return TDM_OK;
 }
@@ -280,73 +258,60 @@ tdm_status tdmi_messages_advance(tdm_group *group, bool *moved)
     tdmi_messages *messages = &group->messages;
     tdm_status status = copy_some(group, moved);
     bool closed = false;
+    if (tdmi_group_meets_alone(group))
+        tdmi_control_hear(group);
     messages->unwritten = false;
     for (int r = 0; r < group->size && status == TDM_OK; r++)
         if (messages->stream[r] != NULL) {
-            status = tdmi_stream_advance(group, messages->stream[r], moved);
+            status = messages->stream[r]->link != NULL ? tdmi_stream_advance(group, messages->stream[r], moved)
+                                                       : tdmi_notes_advance(group, messages->stream[r], moved);
             closed |= messages->stream[r]->closed;
             messages->unwritten |= tdmi_stream_has_unwritten(messages->stream[r]);
         }
     note_busy(group);
-    return status == TDM_OK && closed ? miss_closed(group) : status;
+    return status == TDM_OK && closed ? tdmi_messages_miss_closed(group) : status;
 }
 
-bool tdmi_messages_need(tdm_group *group, int rank)
-{
-    const tdmi_messages *messages = &group->messages;
-    const tdmi_message_stream *stream = messages->stream != NULL ? messages->stream[rank] : NULL;
-    if (stream != NULL && (stream->queued.first != NULL || stream->announced.first != NULL || stream->writing != NULL ||
-                           stream->pulling.first != NULL))
-        return true;
-    for (const tdmi_message *receive = messages->posted.first; receive != NULL; receive = receive->next)
-        if (receive->peer == rank)
-            return true;
-    return false;
-}
+/* ---- beginning and end ---- */
 
-static tdm_status late(const tdm_group *group, const tdmi_message *m)
+static tdm_status begin_send(tdm_group *group, tdmi_message *send)
 {
-    char tag[32] = "any tag", peer[32] = "any rank";
-    if (m->tag != TDM_ANY_TAG)
-        snprintf(tag, sizeof tag, "tag %d", m->tag);
-    if (m->peer != TDM_ANY_SOURCE)
-        snprintf(peer, sizeof peer, "rank %d", m->peer);
-    if (m->receives)
-        return tdmi_fail(TDM_ERR_TIMEOUT, "group %s: rank %d waits for a message from %s with %s; %s within %g s", group->name,
-                         group->rank, peer, tag, m->state == TDMI_MESSAGE_WAITING ? "none came" : "it came only in part",
-                         m->work->timeout_s);
-    return tdmi_fail(TDM_ERR_TIMEOUT, "group %s: rank %d sends %zu %s to %s with %s, which did not receive them within %g s",
-                     group->name, group->rank, m->nbytes / tdm_dtype_size(m->dtype), tdm_dtype_name(m->dtype), peer, tag,
-                     m->work->timeout_s);
-}
-
-static const tdmi_message *first_late(const tdmi_message_list *list)
-{
-    for (const tdmi_message *m = list->first; m != NULL; m = m->next)
-        if (tdmi_deadline_passed(m->work->deadline_ns))
-            return m;
-    return NULL;
-}
-
-tdm_status tdmi_messages_late(tdm_group *group)
-{
-    const tdmi_messages *messages = &group->messages;
-    if (messages->pending == 0)
+    tdmi_messages *messages = &group->messages;
+    if (send->peer != group->rank) {
+        send->state = TDMI_MESSAGE_QUEUED;
+        tdmi_message_append(&messages->stream[send->peer]->queued, send);
         return TDM_OK;
-    const tdmi_message *m = first_late(&messages->posted);
-    m = m != NULL ? m : first_late(&messages->own);
-    for (int r = 0; r < group->size && m == NULL; r++) {
-        const tdmi_message_stream *stream = messages->stream[r];
-        if (stream == NULL)
-            continue;
-        m = first_late(&stream->queued);
-        m = m != NULL ? m : first_late(&stream->announced);
-        m = m != NULL ? m : first_late(&stream->pulling);
     }
-    return m != NULL ? late(group, m) : TDM_OK;
+    tdmi_unexpected *u = tdmi_calloc(1, sizeof *u, "message to the own rank");
+    if (u == NULL)
+        return TDM_ERR_NO_MEMORY;
+    send->id = ++messages->own_id;
+    send->state = TDMI_MESSAGE_WAITING;
+    u->from = group->rank;
+    u->own = send;
+    u->what = (tdmi_announcement){.id = send->id, .tag = send->tag, .dtype = send->dtype, .nbytes = send->nbytes};
+    keep(messages, u);
+    tdmi_message_append(&messages->own, send);
+    return tdmi_messages_kept(group, u);
 }
 
-/* ---- the end ---- */
+tdm_status tdmi_messages_prepare(tdm_group *group, const tdmi_message *message)
+{
+    tdm_status status = TDM_OK;
+    if (message->peer != TDM_ANY_SOURCE)
+        return tdmi_messages_open(group, message->peer);
+    for (int r = 0; r < group->size && status == TDM_OK; r++)
+        status = tdmi_messages_open(group, r);
+    return status;
+}
+
+tdm_status tdmi_messages_begin(tdm_group *group, tdmi_message *message)
+{
+    group->messages.pending++;
+    note_busy(group);
+    return message->receives ? post(group, message) : begin_send(group, message);
+}
+
 
 void tdmi_messages_drop(tdm_group *group, tdmi_message *message)
 {
@@ -385,91 +350,3 @@ void tdmi_messages_free(tdm_group *group)
     tdmi_free(messages->link);
 }
 
-/* ---- public ---- */
-
-static tdm_status check(const tdm_group *group, const char *what, const void *data, size_t count, tdm_dtype dtype, int peer, int tag,
-                        bool any)
-{
-    if (group == NULL)
-        return tdmi_fail(TDM_ERR_INVALID, "%s: the group is NULL", what);
-    if ((unsigned)dtype >= TDM_DTYPE_COUNT)
-        return tdmi_fail(TDM_ERR_INVALID, "%s: %d is no dtype", what, (int)dtype);
-    if (data == NULL && count > 0)
-        return tdmi_fail(TDM_ERR_INVALID, "%s: a buffer of %zu elements is NULL", what, count);
-    if (count > SIZE_MAX / 2 / tdm_dtype_size(dtype))
-        return tdmi_fail(TDM_ERR_INVALID, "%s: %zu elements are more than an address space holds", what, count);
-    if (!(any && peer == TDM_ANY_SOURCE) && (peer < 0 || peer >= group->size))
-        return tdmi_fail(TDM_ERR_INVALID, "%s: there is no rank %d; the group has ranks 0 to %d", what, peer, group->size - 1);
-    if (!(any && tag == TDM_ANY_TAG) && tag < 0)
-        return tdmi_fail(TDM_ERR_INVALID, "%s: tag %d is negative", what, tag);
-    return TDM_OK;
-}
-
-static tdm_status begin_send(tdm_group *group, tdmi_message *send)
-{
-    tdmi_messages *messages = &group->messages;
-    if (send->peer != group->rank) {
-        send->state = TDMI_MESSAGE_QUEUED;
-        tdmi_message_append(&messages->stream[send->peer]->queued, send);
-        return TDM_OK;
-    }
-    tdmi_unexpected *u = tdmi_calloc(1, sizeof *u, "message to the own rank");
-    if (u == NULL)
-        return TDM_ERR_NO_MEMORY;
-    send->id = ++messages->own_id;
-    send->state = TDMI_MESSAGE_WAITING;
-    u->from = group->rank;
-    u->own = send;
-    u->what = (tdmi_announcement){.id = send->id, .tag = send->tag, .dtype = send->dtype, .nbytes = send->nbytes};
-    keep(messages, u);
-    tdmi_message_append(&messages->own, send);
-    return tdmi_messages_kept(group, u);
-}
-
-tdm_status tdmi_messages_prepare(tdm_group *group, const tdmi_message *message)
-{
-    tdmi_messages *messages = &group->messages;
-    if (group->engine != NULL && group->engine->ops->meets_alone)
-        return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s does not exist on engine %s; use its own, or engine native", message->receives ? "recv"
-                                                                                                                             : "send",
-                         tdm_group_engine(group));
-    if (messages->stream == NULL)
-        messages->stream = tdmi_calloc((size_t)group->size, sizeof *messages->stream, "message streams");
-    if (messages->stream == NULL)
-        return TDM_ERR_NO_MEMORY;
-    tdm_status status = TDM_OK;
-    if (message->peer != TDM_ANY_SOURCE)
-        return open_stream(group, message->peer);
-    for (int r = 0; r < group->size && status == TDM_OK; r++)
-        status = open_stream(group, r);
-    return status;
-}
-
-tdm_status tdmi_messages_begin(tdm_group *group, tdmi_message *message)
-{
-    group->messages.pending++;
-    note_busy(group);
-    return message->receives ? post(group, message) : begin_send(group, message);
-}
-
-tdm_status tdm_send(tdm_group *group, const void *data, size_t count, tdm_dtype dtype, int to, int tag, tdm_work **work)
-{
-    tdm_status status = check(group, "send", data, count, dtype, to, tag, false);
-    if (status != TDM_OK)
-        return status;
-    const tdmi_message message = {.data = (char *)(uintptr_t)data, .nbytes = count * tdm_dtype_size(dtype), .dtype = dtype, .peer = to,
-                                  .tag = tag};
-    return tdmi_group_message(group, &message, work);
-}
-
-tdm_status tdm_recv(tdm_group *group, void *data, size_t count, tdm_dtype dtype, int from, int tag, tdm_message *message_out,
-                    tdm_work **work)
-{
-    tdm_status status = check(group, "recv", data, count, dtype, from, tag, true);
-    if (status != TDM_OK)
-        return status;
-    const tdmi_message message = {.receives = true, .state = TDMI_MESSAGE_WAITING, .data = data,
-                                  .nbytes = count * tdm_dtype_size(dtype), .dtype = dtype, .peer = from, .tag = tag,
-                                  .what_came = message_out};
-    return tdmi_group_message(group, &message, work);
-}

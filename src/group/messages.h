@@ -1,4 +1,5 @@
-/* messages.h - messages between two ranks: matching (messages.c) over one byte stream a pair (message_stream.c).
+/* messages.h - messages between two ranks: matching (messages.c) over one byte stream a pair (message_stream.c), or over notes of an
+ * engine (message_notes.c).
  *
  * A message is announced by a MESSAGE frame, in the order of sends. A short one carries its bytes; the receiver keeps those
  * that nobody waits for yet, and credit bounds how many. A long one waits: the receiver, once it has a place for it, answers
@@ -40,6 +41,7 @@ typedef struct tdmi_message {
     size_t length;       /* bytes that come */
     size_t moved;
     const char *source;  /* COPYING */
+    struct tdmi_engine_call *call; /* that an engine carries it with; NULL: none yet */
     tdm_message *what_came;
 } tdmi_message;
 
@@ -60,10 +62,10 @@ typedef struct tdmi_announcement {
     tdmi_place place; /* of the sender's buffer; TDMI_NOWHERE */
 } tdmi_announcement;
 
-/* ---- message_stream.c: one peer ---- */
+/* ---- message_frames.c: what is said to and by one peer ---- */
 
 typedef struct tdmi_message_stream {
-    tdmi_link *link;
+    tdmi_link *link;          /* NULL: notes */
     int peer;
     bool closed;              /* by the other end; all it had sent was read */
     /* out */
@@ -76,12 +78,13 @@ typedef struct tdmi_message_stream {
     const char *payload;
     size_t payload_left;
     tdmi_message *writing;    /* whose frame is being written */
+    bool unflushed;           /* the link may still have some of it */
     uint64_t last_id;
     unsigned credit;          /* short messages that may still be sent */
     /* in */
     uint8_t in[4096 + 1024];
     size_t in_at, in_nbytes;
-    tdmi_message_list pulling; /* receives that DATA frames belong to */
+    tdmi_message_list pulling; /* receives that DATA frames belong to; sends and receives that an engine carries */
     bool in_payload;           /* else the head of a frame is read next */
     char *to;                  /* where the payload goes */
     size_t to_left;
@@ -91,11 +94,31 @@ typedef struct tdmi_message_stream {
 } tdmi_message_stream;
 
 struct tdm_group;
+tdm_status tdmi_stream_answer(tdmi_message_stream *stream, tdmi_frame_type type, uint64_t id);
+/* Answers with credit, once it is worth a frame. */
+tdm_status tdmi_stream_give_credit(tdmi_message_stream *stream);
+/* The next frame: head and payload. False: there is nothing to write. */
+bool tdmi_stream_begin_frame(const struct tdm_group *group, tdmi_message_stream *stream);
+/* The frame of `writing` has left. */
+void tdmi_stream_end_frame(struct tdm_group *group, tdmi_message_stream *stream);
+bool tdmi_stream_is_ours(const tdmi_frame *frame);
+/* A frame came; head: TDMI_FRAME_MESSAGE_HEAD bytes of a MESSAGE. Where in_payload is set then, the rest belongs at `to`. */
+tdm_status tdmi_stream_hear(struct tdm_group *group, tdmi_message_stream *stream, const tdmi_frame *frame, const uint8_t *head);
+/* The payload of a frame is where it belongs. */
+tdm_status tdmi_stream_end_payload(struct tdm_group *group, tdmi_message_stream *stream);
+tdm_status tdmi_stream_broken(const tdmi_message_stream *stream, const char *what);
+
+/* ---- message_stream.c: over a link ---- */
 /* Writes and reads what it can. *moved as everywhere. An error ends the group. */
 tdm_status tdmi_stream_advance(struct tdm_group *group, tdmi_message_stream *stream, bool *moved);
 bool tdmi_stream_has_unwritten(const tdmi_message_stream *stream);
-tdm_status tdmi_stream_answer(tdmi_message_stream *stream, tdmi_frame_type type, uint64_t id);
 void tdmi_stream_free(tdmi_message_stream *stream);
+
+/* ---- message_notes.c: over an engine ---- */
+/* The same; what came is read by control.c. */
+tdm_status tdmi_notes_advance(struct tdm_group *group, tdmi_message_stream *stream, bool *moved);
+/* A note that is a frame of messages, with its payload. */
+tdm_status tdmi_notes_hear(struct tdm_group *group, int rank, const tdmi_frame *frame, const uint8_t *payload);
 
 /* ---- messages.c: matching ---- */
 
@@ -138,10 +161,16 @@ static inline bool tdmi_messages_busy(const tdmi_messages *messages)
 {
     return messages->busy;
 }
+/* The stream to and from `peer`. */
+tdm_status tdmi_messages_open(struct tdm_group *group, int peer);
+/* ---- message_fate.c ---- */
 /* Whether a message under way needs this rank. */
 bool tdmi_messages_need(struct tdm_group *group, int rank);
 /* One whose time is up: its error text is written. */
 tdm_status tdmi_messages_late(struct tdm_group *group);
+/* A stream that its peer closed can bring nothing any more: the error of a message that needs it. */
+tdm_status tdmi_messages_miss_closed(const struct tdm_group *group);
+/* ---- messages.c again ---- */
 /* Takes the message out of everything, because its group has failed. */
 void tdmi_messages_drop(struct tdm_group *group, tdmi_message *message);
 void tdmi_messages_free(struct tdm_group *group);

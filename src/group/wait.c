@@ -93,6 +93,7 @@ static void wait_on(tdm_work *work)
 {
     tdm_group *group = work->group;
     tdmi_world *world = group->world;
+    const bool polls = work->by_engine || tdmi_group_meets_alone(group);
     int64_t now = 0, idle_since = 0, checked = 0;
     int yields = 0;
     for (;;) {
@@ -107,10 +108,10 @@ static void wait_on(tdm_work *work)
             yields = 0;
             checked = checked == 0 ? now : checked;
         }
-        const bool sleeps = !work->by_engine && !moved && now - idle_since >= spin_ns(work) && !(world->crowded && yields++ < YIELDS);
+        const bool sleeps = !polls && !moved && now - idle_since >= spin_ns(work) && !(world->crowded && yields++ < YIELDS);
         if (sleeps && sleep_once(work, &moved))
             return;
-        if (!sleeps && !moved && (world->crowded || work->by_engine))
+        if (!sleeps && !moved && (world->crowded || polls))
             sched_yield(); /* an engine moves on only while it is called */
         if (sleeps)
             now = tdmi_now_ns();

@@ -131,7 +131,7 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
     }
     if (tdmi_messages_busy(&group->messages) && !advance_messages(group, moved))
         return;
-    note_links(group, waits_for_links || tdmi_messages_busy(&group->messages));
+    note_links(group, waits_for_links || (tdmi_messages_busy(&group->messages) && !tdmi_group_meets_alone(group)));
 }
 
 static void record(tdm_group *group, tdm_work *work, int64_t now_ns)

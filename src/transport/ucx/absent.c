@@ -30,9 +30,9 @@ const void *tdmi_ucx_port_address(const tdmi_ucx_port *port, size_t *nbytes_out)
     return port;
 }
 
-tdm_status tdmi_ucx_link_create(tdmi_ucx_port *port, int peer, const void *address, size_t nbytes, tdmi_link **out)
+tdm_status tdmi_ucx_link_create(tdmi_ucx_port *port, int peer, tdmi_ucx_purpose purpose, const void *address, size_t nbytes, tdmi_link **out)
 {
-    (void)port, (void)peer, (void)address, (void)nbytes, (void)out;
+    (void)port, (void)peer, (void)purpose, (void)address, (void)nbytes, (void)out;
     return absent();
 }
 

@@ -69,7 +69,7 @@ tdm_status tdmi_ucx_port_open(int rank, int n, tdmi_ucx_port **out)
     if (port == NULL)
         return TDM_ERR_NO_MEMORY;
     *port = (tdmi_ucx_port){.ucx = ucx, .rank = rank, .n = n, .fd = -1};
-    port->link = tdmi_calloc((size_t)n, sizeof *port->link, "ucx port");
+    port->link = tdmi_calloc((size_t)n * TDMI_UCX_PURPOSES, sizeof *port->link, "ucx port");
     status = port->link != NULL ? make_context(port) : TDM_ERR_NO_MEMORY;
     if (status == TDM_OK)
         status = make_worker(port);
@@ -110,12 +110,14 @@ void tdmi_ucx_port_give_up(tdmi_ucx_port *port)
 tdm_status tdmi_ucx_port_greet(tdmi_ucx_port *port, bool *missing, bool *greeted)
 {
     *greeted = true;
-    for (int r = 0; r < port->n; r++) {
+    memset(missing, 0, (size_t)port->n * sizeof *missing);
+    for (int i = 0; i < port->n * TDMI_UCX_PURPOSES; i++) {
+        const int r = i / TDMI_UCX_PURPOSES;
         bool met = true;
-        tdm_status status = port->link[r] != NULL ? tdmi_ucx_link_greet(port->link[r], &met) : TDM_OK;
+        tdm_status status = port->link[i] != NULL ? tdmi_ucx_link_greet(port->link[i], &met) : TDM_OK;
         if (status != TDM_OK)
             return tdmi_fail_while(status, "greeting rank %d over UCX", r);
-        missing[r] = !met;
+        missing[r] |= !met;
         *greeted &= met;
     }
     return TDM_OK;

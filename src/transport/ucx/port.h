@@ -14,7 +14,7 @@ struct tdmi_ucx_port {
     ucp_worker_h worker;
     uint8_t *address; /* the secret, then UCX's address */
     size_t address_nbytes;
-    tdmi_link **link; /* [n]; borrowed, NULL: none */
+    tdmi_link **link; /* [n][TDMI_UCX_PURPOSES]; borrowed, NULL: none */
     bool given_up;
 };
 

@@ -16,8 +16,11 @@ void tdmi_ucx_port_close(tdmi_ucx_port *port);
 /* What peers need to send here; borrowed. It holds a secret: who does not know it sends in vain. */
 const void *tdmi_ucx_port_address(const tdmi_ucx_port *port, size_t *nbytes_out);
 
+/* There may be two links to a peer. */
+typedef enum { TDMI_UCX_CALLS, TDMI_UCX_MESSAGES, TDMI_UCX_PURPOSES } tdmi_ucx_purpose;
+
 /* A link to `peer`, whose port has this address. Its close waits up to a second for the peer to take what it must not miss. */
-tdm_status tdmi_ucx_link_create(tdmi_ucx_port *port, int peer, const void *address, size_t nbytes, tdmi_link **out);
+tdm_status tdmi_ucx_link_create(tdmi_ucx_port *port, int peer, tdmi_ucx_purpose purpose, const void *address, size_t nbytes, tdmi_link **out);
 /* Links close at once from now on: the group is dead. */
 void tdmi_ucx_port_give_up(tdmi_ucx_port *port);
 /* One try: *greeted once bytes have gone both ways on every link. missing [n]: whose have not. */

@@ -255,6 +255,48 @@ static void many_at_once_and_fused(tdm_group *group)
     CHECK(seen == count, "%zu of %zu elements handed on", seen, count);
 }
 
+/* ---- messages ---- */
+
+static void messages(tdm_group *group)
+{
+    const int right = (rank + 1) % n, left = (rank + n - 1) % n;
+    static int32_t out[40000], in[40000], all[200];
+    tdm_work *work[4];
+    tdm_message came;
+    for (size_t count = 0; count <= 40000; count = count == 0 ? 7 : count * 70) { /* 0, 28, 1,960 and 137,200 bytes around a ring */
+        for (size_t i = 0; i < count; i++)
+            out[i] = (int32_t)i + rank;
+        OK(tdm_send(group, out, count, TDM_I32, right, (int)count, &work[0]));
+        OK(tdm_recv(group, in, 40000, TDM_I32, TDM_ANY_SOURCE, TDM_ANY_TAG, &came, NULL));
+        OK(tdm_work_wait(work[0]));
+        CHECK(came.from == left && came.tag == (int)count && came.count == count, "a message of %zu from %d", came.count, came.from);
+        for (size_t i = 0; i < count; i++)
+            CHECK(in[i] == (int32_t)i + left, "element %zu is %d", i, in[i]);
+    }
+    for (int i = 0; i < 200; i++) /* more than are kept unasked; all but the last wait for nobody */
+        if (rank == 0)
+            OK(tdm_send(group, &i, i < 60 || i > 197 ? 1 : 0, TDM_I32, 1, 5, NULL));
+    if (rank == 0)
+        OK(tdm_send(group, out, 5000, TDM_I32, 1, 6, &work[0]));
+    if (rank == 1) {
+        OK(tdm_recv(group, in, 5000, TDM_I32, 0, 6, NULL, NULL)); /* overtakes those of another tag */
+        CHECK(in[4999] == 4999, "the long one: %d", in[4999]);
+        for (int i = 0; i < 200; i++)
+            OK(tdm_recv(group, &all[i], 1, TDM_I32, 0, 5, &came, NULL));
+        CHECK(all[0] == 0 && all[59] == 59 && all[199] == 199, "in the order they were sent: %d %d %d", all[0], all[59], all[199]);
+    }
+    if (rank == 0)
+        OK(tdm_work_wait(work[0]));
+    OK(tdm_recv(group, in, 3000, TDM_I32, rank, 9, &came, &work[0])); /* to itself */
+    OK(tdm_send(group, out, 3000, TDM_I32, rank, 9, &work[1]));
+    OK(tdm_recv(group, all, 2, TDM_I32, left, 1, NULL, &work[2]));
+    OK(tdm_send(group, out, 2, TDM_I32, right, 1, &work[3]));
+    OK(tdm_barrier(group, NULL)); /* in between */
+    for (int i = 3; i >= 0; i--)
+        OK(tdm_work_wait(work[i]));
+    CHECK(came.from == rank && in[2999] == out[2999] && all[1] == 1 + left, "messages to the own rank and beside a barrier");
+}
+
 static void sub_groups(tdm_group *group)
 {
     const int pair[2] = {2, 0};
@@ -363,15 +405,46 @@ static tdm_group *impatient_group(void)
     tdm_group_options options;
     tdm_group *group;
     tdm_group_options_init(&options);
-    options.timeout_s = 0.3;
+    options.timeout_s = 0.8;
     OK(tdm_group_create(&options, &group));
     return group;
+}
+
+static void lost_messages(tdm_group *group)
+{
+    static const struct {
+        tdm_status status;
+        const char *text;
+    } expected[] = {{TDM_ERR_MISMATCH, "rank 1 sends 3000 int32 with tag 4, but rank 0 receives float32"},
+                    {TDM_ERR_MISMATCH, "rank 1 sends 3000 int32 with tag 4, but rank 0 has room for 2999"},
+                    {TDM_ERR_PEER_LOST, "waits for a message from or to rank 1, which has left"}};
+    static int32_t data[3000];
+    for (int i = 0; i < 3; i++) {
+        tdm_group *sub = group_of_all(group);
+        tdm_status status = TDM_OK;
+        if (rank == 0)
+            status = tdm_recv(sub, data, i == 1 ? 2999 : 3000, i == 0 ? TDM_F32 : TDM_I32, 1, 4, NULL, NULL);
+        else if (i < 2)
+            status = rank == 1 ? tdm_send(sub, data, 3000, TDM_I32, 0, 4, NULL) : tdm_barrier(sub, NULL);
+        CHECK(i == 2 && rank != 0 ? status == TDM_OK : status == expected[i].status && strstr(tdm_error_text(), expected[i].text) != NULL,
+              "message %d: %s", i, tdm_status_name(status));
+        tdm_group_destroy(sub);
+    }
+    tdm_group *late = impatient_group();
+    if (rank == 2) {
+        const tdm_status status = tdm_recv(late, data, 1, TDM_I32, 0, 3, NULL, NULL);
+        CHECK(status == TDM_ERR_TIMEOUT && strstr(tdm_error_text(), "waits for a message from rank 0 with tag 3; none came within 0.8 s") != NULL,
+              "a message that does not come: %s", tdm_status_name(status));
+    }
+    OK(tdm_barrier(group, NULL));
+    tdm_group_destroy(late);
 }
 
 static void errors(tdm_group *group)
 {
     int32_t in[6] = {0};
     mismatches(group);
+    lost_messages(group);
     tdm_group *late = impatient_group();
     if (rank != 0) { /* rank 0 never comes */
         const tdm_status status = tdm_allreduce(late, in, in, 6, TDM_I32, TDM_SUM, NULL);
@@ -428,6 +501,7 @@ int main(int argc, char **argv)
     made_operations(group);
     many_at_once_and_fused(group);
     kept_calls(group);
+    messages(group);
     sub_groups(group);
     tdm_group_destroy(group);
     printf("rank %d: all right\n", rank);

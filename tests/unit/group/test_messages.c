@@ -14,7 +14,18 @@
 static const struct {
     const char *transport;
     ranks_mode mode;
-} ways[] = {{"shm", RANKS_THREADS}, {"shm", RANKS_PROCESSES}, {"tcp", RANKS_THREADS}, {"nodes", RANKS_PROCESSES}};
+} ways[] = {{"shm", RANKS_THREADS},   {"shm", RANKS_PROCESSES}, {"tcp", RANKS_THREADS}, {"nodes", RANKS_PROCESSES},
+#ifdef TDMI_HAVE_UCX
+            {"ucx", RANKS_PROCESSES}, {"ucx nodes", RANKS_PROCESSES}
+#endif
+};
+static const char *const transports[] = {
+    "shm", "tcp",
+#ifdef TDMI_HAVE_UCX
+    "ucx",
+#endif
+};
+#define EACH_TRANSPORT(t) for (size_t t = 0; t < sizeof transports / sizeof *transports; t++)
 
 static void on_all_ways(int n, ranks_body body, void *arg)
 {
@@ -158,8 +169,8 @@ static const char *mixes(tdm_group *group, void *arg)
 static void messages_and_collectives_do_not_block_each_other(void **state)
 {
     (void)state;
-    ranks_run(&(ranks_spec){.n = 2, .transport = "shm"}, mixes, NULL);
-    ranks_run(&(ranks_spec){.n = 2, .transport = "tcp"}, mixes, NULL);
+    EACH_TRANSPORT(t)
+        ranks_run(&(ranks_spec){.n = 2, .transport = transports[t]}, mixes, NULL);
 }
 
 /* ---- what goes wrong ---- */
@@ -186,9 +197,9 @@ static void what_does_not_fit_is_an_error_on_both(void **state)
 {
     (void)state;
     static char dtype[] = "dtype", count[] = "count";
-    for (int tcp = 0; tcp < 2; tcp++) {
-        ranks_run(&(ranks_spec){.n = 2, .transport = tcp ? "tcp" : "shm"}, differs, dtype);
-        ranks_run(&(ranks_spec){.n = 2, .transport = tcp ? "tcp" : "shm"}, differs, count);
+    EACH_TRANSPORT(t) {
+        ranks_run(&(ranks_spec){.n = 2, .transport = transports[t]}, differs, dtype);
+        ranks_run(&(ranks_spec){.n = 2, .transport = transports[t]}, differs, count);
     }
 }
 
@@ -221,9 +232,9 @@ static const char *peer_leaves(tdm_group *group, void *arg)
 static void a_wait_for_nothing_ends_and_says_for_whom(void **state)
 {
     (void)state;
-    for (int tcp = 0; tcp < 2; tcp++) {
-        ranks_run(&(ranks_spec){.n = 2, .transport = tcp ? "tcp" : "shm", .timeout_s = 0.3}, nobody_sends, NULL);
-        ranks_run(&(ranks_spec){.n = 2, .transport = tcp ? "tcp" : "shm"}, peer_leaves, NULL);
+    EACH_TRANSPORT(t) {
+        ranks_run(&(ranks_spec){.n = 2, .transport = transports[t], .timeout_s = 0.3}, nobody_sends, NULL);
+        ranks_run(&(ranks_spec){.n = 2, .transport = transports[t]}, peer_leaves, NULL);
     }
 }
 
@@ -248,6 +259,7 @@ static void arguments_are_checked(void **state)
 
 int main(void)
 {
+    setenv("UCX_TLS", "tcp", 1); /* as between hosts */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_any_size_arrive),
         cmocka_unit_test(tags_and_sources_choose_and_order_stays),

@@ -73,7 +73,7 @@ static void open_ucx(ends *e)
     for (int i = 0; i < 2; i++) {
         size_t nbytes;
         const void *address = tdmi_ucx_port_address(e->port[1 - i], &nbytes);
-        assert_int_equal(tdmi_ucx_link_create(e->port[i], 1 - i, address, nbytes, &link[i]), TDM_OK);
+        assert_int_equal(tdmi_ucx_link_create(e->port[i], 1 - i, TDMI_UCX_MESSAGES, address, nbytes, &link[i]), TDM_OK);
     }
     for (int i = 0; !greeted[0] || !greeted[1]; i = 1 - i)
         assert_int_equal(tdmi_ucx_port_greet(e->port[i], missing, &greeted[i]), TDM_OK);
