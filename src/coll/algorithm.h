@@ -51,6 +51,12 @@ static inline void tdmi_steps_meet_with(tdmi_steps *s, int rank)
     tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_MEET, .to = -1, .from = rank});
 }
 
+/* Waits until the others have published as often as this rank, or `behind` times less. */
+static inline void tdmi_steps_meet_behind(tdmi_steps *s, unsigned behind)
+{
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_MEET, .to = -1, .from = -1, .behind = behind});
+}
+
 static inline void tdmi_steps_meet(tdmi_steps *s)
 {
     tdmi_steps_meet_with(s, -1);
@@ -82,6 +88,9 @@ static inline void tdmi_steps_copy_from(tdmi_steps *s, int from, tdmi_range src,
     if (src.count > 0)
         tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_COPY_FROM, .to = -1, .from = from, .src = src, .dst = dst});
 }
+
+/* dst, STAGE of rank `to` <- own src: in one pass with the steps at the end of the list where those have just read all of it. */
+void tdmi_steps_refill(tdmi_steps *s, int to, tdmi_range src, tdmi_range dst);
 
 /* The one list of every operation for a group of one: the input is the result. */
 void tdmi_steps_alone(tdmi_steps *s, const tdmi_call *call);

@@ -109,10 +109,10 @@ static void read_steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology
     write_steps(s, call, topology, true);
 }
 
-/* A reduce would be written into the root's buffer; an alltoall may be in place, where others have not read what is written. */
+/* A reduce would be written into the root's buffer. */
 static bool read_supports(tdmi_coll coll, bool uneven)
 {
-    return coll != TDMI_COLL_REDUCE && coll != TDMI_COLL_ALLTOALL && tdmi_direct.supports(coll, uneven);
+    return coll != TDMI_COLL_REDUCE && tdmi_direct.supports(coll, uneven);
 }
 
 static bool supports(tdmi_coll coll, bool uneven)

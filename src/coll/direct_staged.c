@@ -1,21 +1,16 @@
 /* direct_staged.c - the direct algorithm for buffers that no peer can reach (malloc): through STAGE, segment by segment.
  *
- *   2 ranks: everyone sums everything. Segment k in slot k mod 2 of STAGE; behind every two the blocks change hands
- *     rank 0    copy in a to X | meet | a + b from Y -> out | rotate | copy in a' to Y | meet | a' + b' from X -> out
- *     rank 1    copy in b to Y | meet | a from X + b -> out | rotate | copy in b' to X | meet | a' from Y + b' -> out
  *   n ranks, allreduce, segment k in slot k mod 3; a phase ends with one meeting
  *     phase p     copy in k = p     sum the own slice of k = p - 1     copy out k = p - 2, each slice from its owner
  *     phase p+1   copy in k = p+1   sum                k = p           copy out k = p - 1
  *
- * A rank's own values are read from IN, so what nobody else reads is not staged. Two ranks move as many cache lines by summing
- * everything as by halves, in half the meetings; since each writes where it has just read, a line goes from cache to cache once
- * and not twice. With more, a slot is filled again when a meeting lies between that and its last reader: k segments take k + 1
- * meetings. All traffic between IN and OUT stays in the cache. Up to ONE_SHOT_BYTES any number of ranks sums everything: one
- * meeting. A reduce is the same with results for the root alone; a broadcast reads each segment once: one meeting a segment, two
- * slots. Buffers of parts: direct_staged_parts.c.
+ * A rank's own values are read from IN, so what nobody else reads is not staged. A slot is filled again when a meeting lies
+ * between that and its last reader: k segments take k + 1 meetings. All traffic between IN and OUT stays in the cache. Up to
+ * ONE_SHOT_BYTES, and in a reduce of two ranks, a rank sums everything: one meeting a segment, two slots. A reduce is an allreduce
+ * with results for the root alone; a broadcast reads each segment once: one meeting a segment, two slots. Two ranks that both
+ * give and get: direct_staged_pair.c. Buffers of parts: direct_staged_parts.c.
  *
- * Cost   allreduce S / SEGMENT_BYTES meetings, for n > 2 one more; a rank copies S in; n = 2: it sums S, n > 2: it sums S / n and
- *        copies S out.
+ * Cost   allreduce, n > 2: S / SEGMENT_BYTES meetings and one more; a rank copies S in, sums S / n and copies S out.
  * Sums   canonical tree.     Needs  all ranks on one node.
  * Source the pipelining of cache-sized segments is that of shared-memory collectives in MPI libraries; with the meeting at the
  *        end of a phase instead of around each step. */
@@ -35,7 +30,7 @@ static bool wants_result(const tdmi_call *call, int rank)
     return call->coll == TDMI_COLL_ALLREDUCE || rank == call->root;
 }
 
-static void allreduce_one_shot(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void one_shot(tdmi_steps *s, const tdmi_call *call, int rank)
 {
     const tdmi_cut c = tdmi_cut_of(call->count, call->dtype, 1);
     s->stage_count = 2 * c.length;
@@ -46,9 +41,14 @@ static void allreduce_one_shot(tdmi_steps *s, const tdmi_call *call, int rank, i
         tdmi_steps_meet(s);
         if (wants_result(call, rank))
             tdmi_steps_reduce_with(s, slot, in, rank, tdmi_cut_segment(&c, TDMI_BUFFER_OUT, k));
-        if (call->coll == TDMI_COLL_ALLREDUCE)
-            tdmi_cut_rotate(s, &c, k, n);
     }
+}
+
+static void allreduce_of_two(tdmi_steps *s, const tdmi_call *call, int rank)
+{
+    const tdmi_range in = tdmi_range_of(TDMI_BUFFER_IN, 0, call->count);
+    tdmi_staged_pair(s, call, rank, &(tdmi_exchanged){.give = in, .own = in, .sums = true,
+                                                      .get = tdmi_range_of(TDMI_BUFFER_OUT, 0, call->count)});
 }
 
 /* The slice of segment k that `owner` sums, counted from the start of the segment. */
@@ -113,8 +113,10 @@ static void steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *top
     switch (call->coll) {
     case TDMI_COLL_ALLREDUCE:
     case TDMI_COLL_REDUCE:
-        if (n == 2 || call->count * tdm_dtype_size(call->dtype) <= ONE_SHOT_BYTES)
-            allreduce_one_shot(s, call, rank, n);
+        if (n == 2 && call->coll == TDMI_COLL_ALLREDUCE)
+            allreduce_of_two(s, call, rank);
+        else if (n == 2 || call->count * tdm_dtype_size(call->dtype) <= ONE_SHOT_BYTES)
+            one_shot(s, call, rank);
         else
             allreduce(s, call, rank, n);
         break;

@@ -1,4 +1,4 @@
-/* direct_staged.h - cutting what goes through STAGE into segments: shared by direct_staged.c and direct_staged_parts.c. */
+/* direct_staged.h - what the files of direct_staged share: cutting what goes through STAGE into segments. */
 #ifndef TDMI_COLL_DIRECT_STAGED_H
 #define TDMI_COLL_DIRECT_STAGED_H
 
@@ -37,12 +37,16 @@ static inline tdmi_range tdmi_cut_segment(const tdmi_cut *c, tdmi_buffer buffer,
     return tdmi_cut_piece(c, tdmi_range_of(buffer, 0, c->count), k);
 }
 
-/* Behind segment k of two slots the blocks of two ranks change hands. With more it would win nothing: others hold the lines. */
-static inline void tdmi_cut_rotate(tdmi_steps *s, const tdmi_cut *c, size_t k, int n)
-{
-    if (n == 2 && (k % 2 == 1 || k + 1 == c->segments))
-        tdmi_steps_rotate(s);
-}
+/* What a rank of two gives to the other and gets of it: ranges of IN and OUT. */
+typedef struct tdmi_exchanged {
+    tdmi_range give, get;
+    tdmi_range own; /* where `sums`: what comes is reduced with it */
+    bool sums;
+    tdmi_range kept, kept_in; /* of IN and OUT: copied along the way, or none */
+} tdmi_exchanged;
+
+/* direct_staged_pair.c: two ranks, both of which give or both of which get something. */
+void tdmi_staged_pair(tdmi_steps *s, const tdmi_call *call, int rank, const tdmi_exchanged *what);
 
 /* direct_staged_parts.c: the operations whose buffers have parts. */
 void tdmi_staged_parts(tdmi_steps *s, const tdmi_call *call, int rank, int n);

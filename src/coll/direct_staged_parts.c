@@ -42,7 +42,6 @@ static void reduce_scatter(tdmi_steps *s, const tdmi_call *call, int rank, int n
         const tdmi_range own = tdmi_cut_piece(&c, tdmi_call_in_part(call, rank), k);
         tdmi_steps_reduce_with(s, staged(&c, k, n, rank, own.count), own, rank,
                                tdmi_cut_piece(&c, tdmi_range_of(TDMI_BUFFER_OUT, 0, call->count), k));
-        tdmi_cut_rotate(s, &c, k, n);
     }
 }
 
@@ -61,7 +60,6 @@ static void all_gather(tdmi_steps *s, const tdmi_call *call, int rank, int n)
             else
                 tdmi_steps_copy_from(s, from, staged(&c, k, 1, 0, out.count), out);
         }
-        tdmi_cut_rotate(s, &c, k, n);
     }
 }
 
@@ -79,8 +77,22 @@ static void alltoall(tdmi_steps *s, const tdmi_call *call, int rank, int n)
             const tdmi_range out = tdmi_cut_piece(&c, tdmi_call_out_part(call, from), k);
             tdmi_steps_copy_from(s, from, staged(&c, k, n, rank, out.count), out);
         }
-        tdmi_cut_rotate(s, &c, k, n);
     }
+}
+
+/* Two ranks: each gives one part and gets one. */
+static void swap(tdmi_steps *s, const tdmi_call *call, int rank)
+{
+    const int peer = 1 - rank;
+    tdmi_exchanged what = {.give = tdmi_call_in_part(call, peer), .get = tdmi_call_out_part(call, peer)};
+    if (call->coll == TDMI_COLL_REDUCE_SCATTER) {
+        what.own = tdmi_call_in_part(call, rank);
+        what.sums = true;
+    } else {
+        what.kept = tdmi_call_in_part(call, rank);
+        what.kept_in = tdmi_call_out_part(call, rank);
+    }
+    tdmi_staged_pair(s, call, rank, &what);
 }
 
 static void gather(tdmi_steps *s, const tdmi_call *call, int rank, int n)
@@ -118,6 +130,10 @@ static void scatter(tdmi_steps *s, const tdmi_call *call, int rank, int n)
 
 void tdmi_staged_parts(tdmi_steps *s, const tdmi_call *call, int rank, int n)
 {
+    if (n == 2 && call->coll != TDMI_COLL_GATHER && call->coll != TDMI_COLL_SCATTER) {
+        swap(s, call, rank);
+        return;
+    }
     switch (call->coll) {
     case TDMI_COLL_REDUCE_SCATTER: reduce_scatter(s, call, rank, n); break;
     case TDMI_COLL_ALL_GATHER: all_gather(s, call, rank, n); break;

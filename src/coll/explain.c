@@ -71,6 +71,8 @@ static void put_step(writer *w, const tdmi_step *step)
             put(w, "meet all ranks");
         else
             put(w, "meet rank %d", step->from);
+        if (step->behind > 0)
+            put(w, ", which may be %u behind", step->behind);
         break;
     case TDMI_STEP_REDUCE_FROM:
         put(w, "reduce ");
@@ -94,6 +96,12 @@ static void put_step(writer *w, const tdmi_step *step)
         put_range(w, step->src);
         put(w, " of rank %d to ", step->from);
         put_range(w, step->dst);
+        break;
+    case TDMI_STEP_REFILL:
+        put(w, "  refill ");
+        put_range(w, step->dst);
+        put(w, " of rank %d with ", step->to);
+        put_range(w, step->src);
         break;
     case TDMI_STEP_ROTATE: put(w, "rotate stages");
     }

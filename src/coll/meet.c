@@ -143,7 +143,7 @@ tdm_status tdmi_meet(tdmi_run *run, int from, int polls, bool *met)
         run->peer_out[team->rank] = run->request.out;
         return TDM_OK;
     }
-    const uint64_t word = tdmi_slot_word(run->number, run->phase);
+    const uint64_t word = tdmi_slot_word(run->number, run->phase - run->behind);
     for (; run->met < team->n && *met; run->met += *met ? 1 : 0)
         if (run->met != team->rank && (from < 0 ? tdmi_team_shares(team, run->met) : run->met == from))
             *met = has_published(tdmi_slot_of(run, run->met), word, &polls);

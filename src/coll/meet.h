@@ -39,8 +39,8 @@ static inline void tdmi_slot_open(tdmi_slot *slot, uint64_t history, const uint8
 void tdmi_ring_all(const tdmi_team *team);
 /* Says that all this rank has written so far may be read. */
 void tdmi_publish(tdmi_run *run);
-/* *met: rank `from`, or if it is -1 all ranks of the node, have published as often as this one, at once or after up to `polls` more
- * looks. At the first meeting the calls are compared and, of all ranks, the buffers become known. */
+/* *met: rank `from`, or if it is -1 all ranks of the node, have published as often as this one, or run->behind times less, at once or
+ * after up to `polls` more looks. At the first meeting the calls are compared and, of all ranks, the buffers become known. */
 tdm_status tdmi_meet(tdmi_run *run, int from, int polls, bool *met);
 
 #endif

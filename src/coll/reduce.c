@@ -214,11 +214,33 @@ static bool sum_at_once(const reduction *r, void *const *out, int n_out, size_t 
     return true;
 }
 
+static reduction reduction_of(tdm_dtype dtype, tdm_op op, const void *const *in, int n)
+{
+    return (reduction){.k = kernels(), .dtype = dtype, .sum_dtype = tdmi_accumulate_dtype(dtype, op), .op = op, .in = in, .n = n};
+}
+
+/* out[] <- the reduction of a tile's worth of elements at byte `at`. */
+static void reduce_tile(const reduction *r, void *const *out, int n_out, size_t at, size_t count, const bool *streams)
+{
+    tile sum;
+    fold_all(r, at, sum, count);
+    tdmi_reduce_finish(r->dtype, r->op, r->n, sum, sum, count);
+    give(r->k, sum, out, n_out, at, count * tdmi_dtype_bytes(r->dtype), streams);
+}
+
+static void fence(bool stream)
+{
+#if defined(__x86_64__)
+    if (stream)
+        __builtin_ia32_sfence(); /* streaming stores are not ordered by a release store */
+#endif
+    (void)stream;
+}
+
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream)
 {
-    const reduction r = {.k = kernels(), .dtype = dtype, .sum_dtype = tdmi_accumulate_dtype(dtype, op), .op = op, .in = in,
-                         .n = n};
+    const reduction r = reduction_of(dtype, op, in, n);
     const size_t size = tdmi_dtype_bytes(dtype);
     bool streams[n_out];
     choose_streams(in, n, out, n_out, stream, streams);
@@ -226,18 +248,37 @@ void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, 
         give(r.k, in[0], out, n_out, 0, count * size, streams);
     } else if (!sum_at_once(&r, out, n_out, count, streams)) {
         const size_t lanes = TILE_BYTES >> tdmi_dtype_shift(r.sum_dtype);
-        tile sum;
-        for (size_t first = 0; first < count; first += lanes) {
-            size_t part = count - first < lanes ? count - first : lanes;
-            fold_all(&r, first * size, sum, part);
-            tdmi_reduce_finish(dtype, op, n, sum, sum, part);
-            give(r.k, sum, out, n_out, first * size, part * size, streams);
-        }
+        for (size_t first = 0; first < count; first += lanes)
+            reduce_tile(&r, out, n_out, first * size, count - first < lanes ? count - first : lanes, streams);
     }
-#if defined(__x86_64__)
-    if (stream)
-        __builtin_ia32_sfence(); /* streaming stores are not ordered by a release store */
-#endif
+    fence(stream);
+}
+
+void tdmi_reduce_take(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *out, void *used, const void *next,
+                      size_t count, bool stream)
+{
+    const reduction r = reduction_of(dtype, op, in, n);
+    const size_t size = tdmi_dtype_bytes(dtype), lanes = TILE_BYTES >> tdmi_dtype_shift(r.sum_dtype);
+    bool streams;
+    choose_streams(in, n, &out, 1, stream, &streams);
+    if (n == 1 && !streams) {
+        r.k->copy_take(out, used, next, count * size);
+        return;
+    }
+    if (n == 2 && op == TDM_SUM && !streams && r.k->sum_take[dtype] != NULL) {
+        r.k->sum_take[dtype](in[0], in[1], out, used, next, count);
+        return;
+    }
+    for (size_t first = 0; first < count; first += lanes) {
+        const size_t part = count - first < lanes ? count - first : lanes, at = first * size;
+        if (n == 1)
+            give(r.k, (const char *)in[0] + at, &out, 1, at, part * size, &streams);
+        else
+            reduce_tile(&r, &out, 1, at, part, &streams);
+        if (next != NULL)
+            memcpy((char *)used + at, (const char *)next + at, part * size);
+    }
+    fence(stream);
 }
 
 void tdmi_reduce_short(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *out, size_t count)

@@ -18,7 +18,12 @@ void tdmi_reduce_short(tdm_dtype dtype, tdm_op op, const void *const *in, int n,
 void tdmi_reduce_tree(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *const *out, int n_out, size_t count,
                       bool stream);
 
-/* The same as a partial sum: acc (accumulate type) = op over in[0..n-1] in that tree, neither scaled nor rounded. */
+/* The same with one out, which is no input but this rank's own, for inputs of which one, `used`, comes from another core's cache;
+ * then, unless `next` is NULL, used <- next [count] in the same pass. Made for n <= 2. */
+void tdmi_reduce_take(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *out, void *used, const void *next,
+                      size_t count, bool stream);
+
+/* tdmi_reduce_tree as a partial sum: acc (accumulate type) = op over in[0..n-1] in that tree, neither scaled nor rounded. */
 void tdmi_reduce_unfinished(tdm_dtype dtype, tdm_op op, const void *const *in, int n, void *acc, size_t count);
 
 /* What a rank does to its input before a premultiplied sum: out = in * its scalar, multiplied in the accumulate type and rounded

@@ -143,6 +143,79 @@ SUM_BOTH(u8, vu8, 1)
 SUM_BOTH(u32, vu32, 4)
 SUM_BOTH(u64, vu64, 8)
 
+/* ---- taking what another core has written, and writing there what it is to read next ---- */
+
+/* A line is fetched once for both. Some vectors are read before any is written, and lines are asked for some way ahead: each
+ * of the two takes 5 % off an allreduce of 1 MiB. */
+#define FEW 4
+#define AHEAD_BYTES 512
+
+static inline void ask_ahead(const unsigned char *from)
+{
+    for (size_t i = 0; i < FEW * VB; i += 64)
+        __builtin_prefetch((const void *)((uintptr_t)from + AHEAD_BYTES + i));
+}
+
+/* to <- take(at), then old <- then, [end] bytes as far as whole batches go; gives back how far. */
+#define TAKE(V, take)                                                                                                  \
+    size_t at = 0;                                                                                                     \
+    for (; end - at >= FEW * VB; at += FEW * VB) {                                                                     \
+        V v[FEW], w[FEW];                                                                                              \
+        ask_ahead(old + at);                                                                                           \
+        for (size_t i = 0; i < FEW; i++) {                                                                             \
+            v[i] = take;                                                                                               \
+            if (refills)                                                                                               \
+                memcpy(&w[i], then + at + i * VB, VB);                                                                 \
+        }                                                                                                              \
+        for (size_t i = 0; i < FEW; i++)                                                                               \
+            memcpy(to + at + i * VB, &v[i], VB);                                                                       \
+        for (size_t i = 0; i < FEW && refills; i++)                                                                    \
+            memcpy(old + at + i * VB, &w[i], VB);                                                                      \
+    }
+
+#define SUM_TAKE(name, V, nbytes)                                                                                      \
+    __attribute__((always_inline)) static inline void sum_pass_##name(const unsigned char *p0, const unsigned char *p1, \
+                                                                      unsigned char *to, unsigned char *old,           \
+                                                                      const unsigned char *then, size_t end, bool refills) \
+    {                                                                                                                  \
+        TAKE(V, sum_##name(load_##name(p0 + at + i * VB), load_##name(p1 + at + i * VB)))                              \
+        name##_sum_2((const void *[]){p0 + at, p1 + at}, to + at, (end - at) / (nbytes));                              \
+        if (refills)                                                                                                   \
+            memcpy(old + at, then + at, end - at);                                                                     \
+    }                                                                                                                  \
+    static void sum_take_##name(const void *a, const void *b, void *out, void *used, const void *next, size_t count)   \
+    {                                                                                                                  \
+        if (next != NULL)                                                                                              \
+            sum_pass_##name(a, b, out, used, next, count * (nbytes), true);                                            \
+        else                                                                                                           \
+            sum_pass_##name(a, b, out, used, NULL, count * (nbytes), false);                                           \
+    }
+SUM_TAKE(f32, vf32, 4)
+SUM_TAKE(f64, vf64, 8)
+SUM_TAKE(i32, vi32, 4)
+SUM_TAKE(i64, vi64, 8)
+SUM_TAKE(i8, vi8, 1)
+SUM_TAKE(u8, vu8, 1)
+SUM_TAKE(u32, vu32, 4)
+SUM_TAKE(u64, vu64, 8)
+
+__attribute__((always_inline)) static inline void copy_pass(unsigned char *to, unsigned char *old, const unsigned char *then,
+                                                            size_t end, bool refills)
+{
+    TAKE(vu8, load_u8(old + at + i * VB))
+    memcpy(to + at, old + at, end - at);
+    if (refills)
+        memcpy(old + at, then + at, end - at);
+}
+
+static void copy_take(void *out, void *used, const void *next, size_t nbytes)
+{
+    if (next != NULL)
+        copy_pass(out, used, next, nbytes, true);
+    else
+        copy_pass(out, used, NULL, nbytes, false);
+}
+
 /* ---- multiplying by one number ---- */
 
 #define MULTIPLY(name, V, nbytes, load)                                                                                \
@@ -293,5 +366,8 @@ const tdmi_reduce_kernels KERNELS = {
                  [TDM_C64] = multiply_c64},
     .sum_both = {[TDM_F32] = sum_both_f32, [TDM_F64] = sum_both_f64, [TDM_I32] = sum_both_i32, [TDM_I64] = sum_both_i64,
                  [TDM_I8] = sum_both_i8, [TDM_U8] = sum_both_u8, [TDM_U32] = sum_both_u32, [TDM_U64] = sum_both_u64},
+    .sum_take = {[TDM_F32] = sum_take_f32, [TDM_F64] = sum_take_f64, [TDM_I32] = sum_take_i32, [TDM_I64] = sum_take_i64,
+                 [TDM_I8] = sum_take_i8, [TDM_U8] = sum_take_u8, [TDM_U32] = sum_take_u32, [TDM_U64] = sum_take_u64},
+    .copy_take = copy_take,
     .stream = stream,
 };

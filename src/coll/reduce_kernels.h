@@ -17,6 +17,11 @@ typedef struct tdmi_reduce_kernels {
     void (*multiply[TDM_DTYPE_COUNT])(const void *from, void *to, size_t count, const void *scalar);
     /* out0, out1 [count] <- a + b, in one pass; the outs may be a and b. NULL: not for this dtype. */
     void (*sum_both[TDM_DTYPE_COUNT])(const void *a, const void *b, void *out0, void *out1, size_t count);
+    /* out [count] <- a + b, then, unless it is NULL, used <- next, in one pass. used is a or b, out may be the other. NULL: not
+     * for this dtype. */
+    void (*sum_take[TDM_DTYPE_COUNT])(const void *a, const void *b, void *out, void *used, const void *next, size_t count);
+    /* out [nbytes] <- used, then, unless it is NULL, used <- next. */
+    void (*copy_take)(void *out, void *used, const void *next, size_t nbytes);
     /* memcpy whose stores go past the cache; the caller fences. */
     void (*stream)(void *out, const void *in, size_t nbytes);
 } tdmi_reduce_kernels;

@@ -111,9 +111,6 @@ static tdm_status agree(tdmi_run *run)
     for (int r = 0; r < team->n; r++) {
         const tdmi_slot *slot = tdmi_slot_of(run, r);
         reach = reach && is_mapped(slot->in) && is_mapped(slot->out);
-        if (run->plan->call.coll == TDMI_COLL_ALLTOALL && slot->in.owner == slot->out.owner &&
-            slot->in.region == slot->out.region && slot->in.offset == slot->out.offset && slot->in.owner != TDMI_NOTHING)
-            reach = false; /* in place it would overwrite parts that others have not read */
     }
     if (reach) {
         run->way = &run->plan->way;
@@ -127,7 +124,7 @@ static tdm_status agree(tdmi_run *run)
     }
     run->way = &run->plan->otherwise;
     run->state = TDMI_RUN_STAGING;
-    tdmi_run_use_copies(run);
+    tdmi_run_use_padded(run);
     return TDM_OK;
 }
 
@@ -167,6 +164,7 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
     if (step->kind == TDMI_STEP_PUBLISH) {
         tdmi_publish(run);
     } else if (step->kind == TDMI_STEP_MEET) {
+        run->behind = step->behind;
         status = tdmi_meet(run, step->from, turns->polls, &done);
         *waits = !done;
     } else if (step->kind == TDMI_STEP_ROTATE) {
@@ -183,8 +181,9 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
         *paused = !done;
     }
     if (status == TDM_OK && done) {
-        run->step += step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run) ? 2 : 1; /* COPY_TO went with it */
+        run->step += 1 + (step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run)) + step->refilled; /* COPY_TO, REFILL */
         run->at = run->sent = run->received = run->summed = 0;
+        run->met = 0;
     }
     return status;
 }

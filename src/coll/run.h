@@ -39,7 +39,8 @@ typedef struct tdmi_run {
     tdmi_run_state state;
     size_t step;           /* of way->steps */
     uint32_t phase;        /* times published */
-    int met;               /* ranks below this one have been met in this phase */
+    unsigned behind;       /* of the meeting under way: how often peers may have published less */
+    int met;               /* ranks below this one have been met in it */
     bool resolved;         /* peers' buffers are known */
     size_t at;             /* elements of the current step that are done */
     size_t sent, received, summed; /* bytes of the current exchange */

@@ -149,7 +149,7 @@ static size_t padded_bytes(const tdmi_run *run)
     return tdmi_slice_each(call->count, call->dtype, n) * ((size_t)n + 1) * tdmi_dtype_bytes(call->dtype);
 }
 
-static void use_padded(tdmi_run *run)
+static void pad(tdmi_run *run)
 {
     const tdmi_call *call = &run->request.call;
     const size_t size = tdmi_dtype_bytes(call->dtype), whole = padded_bytes(run) / size / ((size_t)run->team->n + 1);
@@ -161,7 +161,8 @@ static void use_padded(tdmi_run *run)
     run->request.out = run->padded + whole * (size_t)run->team->n * size;
 }
 
-/* An alltoall in place would overwrite what is still to be sent: unless it has gone with the slot, the call reads a copy. */
+/* An alltoall in place would overwrite what is still to be sent: unless it has gone with the slot, the call reads a copy, from before its
+ * buffers are published. So peers that reach into buffers find the copy. */
 static bool is_copied(const tdmi_run *run)
 {
     return run->plan->call.coll == TDMI_COLL_ALLTOALL && run->team->n > 1 && run->request.in == run->request.out &&
@@ -180,12 +181,10 @@ bool tdmi_run_is_padded(const tdmi_run *run)
     return run->request.epilogue != NULL && !tdmi_run_hands_on(run);
 }
 
-void tdmi_run_use_copies(tdmi_run *run)
+void tdmi_run_use_padded(tdmi_run *run)
 {
     if (tdmi_run_is_padded(run))
-        use_padded(run);
-    if (is_copied(run))
-        use_copy(run);
+        pad(run);
 }
 
 /* Everything is made: the call begins. */
@@ -200,6 +199,7 @@ static void begin(tdmi_run *run, uint64_t number)
     run->sent = run->received = run->summed = 0;
     run->settled = 0;
     run->phase = 0;
+    run->behind = 0;
     run->met = 0;
     run->resolved = false;
     run->stage = NULL;
@@ -208,8 +208,10 @@ static void begin(tdmi_run *run, uint64_t number)
         tdmi_op_prepare(plan->call.dtype, run->op, run->in, run->prepared, tdmi_run_in_count(run));
         run->request.in = run->prepared;
     }
+    if (is_copied(run))
+        use_copy(run);
     if (run->way != NULL)
-        tdmi_run_use_copies(run);
+        tdmi_run_use_padded(run);
 }
 
 void tdmi_run_again(tdmi_run *run, uint64_t number)

@@ -9,7 +9,7 @@ size_t tdmi_run_in_count(const tdmi_run *run);
 size_t tdmi_run_out_count(const tdmi_run *run);
 /* Whether it is fused and works on a padded copy. */
 bool tdmi_run_is_padded(const tdmi_run *run);
-/* The way is known: where it cannot work on the caller's input it gets its copy of it. */
-void tdmi_run_use_copies(tdmi_run *run);
+/* The way is known: if that is needed the input becomes its padded copy. */
+void tdmi_run_use_padded(tdmi_run *run);
 
 #endif

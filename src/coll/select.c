@@ -26,15 +26,28 @@ const char *tdm_algorithm_name(int index)
 }
 
 #define READ "memory from malloc, all ranks read each other's: one copy instead of two"
-/* The first line that fits and whose needs are met counts. Sizes of direct_read were measured against direct_staged. */
-static const tdmi_choice defaults[] = {
+/* The first line that fits and whose needs are met counts. Sizes of direct_read were measured against direct_staged; of an operation
+ * whose parts may be uneven they hold TDMI_UNKNOWN_BYTES. */
+static const tdmi_choice on_node[] = {
     {&tdmi_eager, TDMI_COLL_COUNT, 0, TDMI_EAGER_BYTES + 1, "short message on one node: it travels with the meeting"},
     {&tdmi_direct, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks reach each other's buffers"},
+};
+static const tdmi_choice of_two[] = { /* whose staging is faster: direct_staged_pair.c */
+    {&tdmi_direct_read, TDMI_COLL_ALL_GATHER, 32 << 10, 4 << 20, READ},
+    {&tdmi_direct_read, TDMI_COLL_ALLTOALL, 64 << 10, 4 << 20, READ},
+    {&tdmi_direct_read, TDMI_COLL_BROADCAST, 16 << 10, 1 << 20, READ},
+    {&tdmi_direct_read, TDMI_COLL_GATHER, 64 << 10, (1 << 20) + 1, READ},
+    {&tdmi_direct_read, TDMI_COLL_SCATTER, 32 << 10, 4 << 20, READ},
+};
+static const tdmi_choice of_more[] = {
     {&tdmi_direct_read, TDMI_COLL_REDUCE_SCATTER, 32 << 10, SIZE_MAX, READ},
     {&tdmi_direct_read, TDMI_COLL_ALL_GATHER, 32 << 10, SIZE_MAX, READ},
+    {&tdmi_direct_read, TDMI_COLL_ALLTOALL, 32 << 10, SIZE_MAX, READ},
     {&tdmi_direct_read, TDMI_COLL_BROADCAST, 16 << 10, 512 << 10, READ},
     {&tdmi_direct_read, TDMI_COLL_GATHER, 16 << 10, SIZE_MAX, READ},
     {&tdmi_direct_read, TDMI_COLL_SCATTER, 16 << 10, SIZE_MAX, READ},
+};
+static const tdmi_choice otherwise[] = {
     {&tdmi_direct_staged, TDMI_COLL_COUNT, 0, SIZE_MAX, "all ranks are on one node"},
     {&tdmi_hierarchical, TDMI_COLL_COUNT, 0, SIZE_MAX, "several nodes: inside each first, so that links between them carry one copy"},
     {&tdmi_ring, TDMI_COLL_BROADCAST, (size_t)1 << 20, SIZE_MAX, "links, long message: a chain keeps all of them busy"},
@@ -175,6 +188,24 @@ static const tdmi_algorithm *modelled(const tdmi_call *call, const tdmi_topology
     return best;
 }
 
+#define LINES(table) (table), sizeof(table) / sizeof *(table)
+static const tdmi_choice *first_fit(const tdmi_choice *table, size_t lines, const tdmi_call *call, int n, unsigned reach)
+{
+    const size_t nbytes = tdmi_call_bytes(call, n);
+    for (size_t i = 0; i < lines; i++)
+        if (tdmi_choice_fits(&table[i], call, nbytes) && (n == 1 || (table[i].algorithm->needs & ~reach) == 0))
+            return &table[i];
+    return NULL;
+}
+
+static const tdmi_choice *by_default(const tdmi_call *call, int n, unsigned reach)
+{
+    const tdmi_choice *line = first_fit(LINES(on_node), call, n, reach);
+    if (line == NULL)
+        line = n == 2 ? first_fit(LINES(of_two), call, n, reach) : first_fit(LINES(of_more), call, n, reach);
+    return line != NULL ? line : first_fit(LINES(otherwise), call, n, reach);
+}
+
 tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, const tdmi_algorithm **out, char *why)
 {
     const int n = topology->n, nodes = tdmi_topology_nodes(topology);
@@ -196,13 +227,12 @@ tdm_status tdmi_select(const tdmi_call *call, const tdmi_topology *topology, uns
         snprintf(reason, sizeof reason, "measured to be the fastest here (tandem tune --collectives)");
     if (choice == NULL)
         choice = modelled(call, topology, reach, any_order, reason);
-    const bool by_default = choice == NULL;
-    for (size_t i = 0; choice == NULL && i < sizeof defaults / sizeof *defaults; i++)
-        if (tdmi_choice_fits(&defaults[i], call, nbytes) && (n == 1 || (defaults[i].algorithm->needs & ~reach) == 0)) {
-            choice = defaults[i].algorithm;
-            snprintf(reason, sizeof reason, "%s", n == 1 ? "the only rank: a copy" : defaults[i].why);
-        }
-    if (by_default && choice != NULL && choice->needs == TDMI_NEEDS_LINKS && sends_inputs(call, n, nbytes)) {
+    const tdmi_choice *line = choice == NULL ? by_default(call, n, reach) : NULL;
+    if (line != NULL) {
+        choice = line->algorithm;
+        snprintf(reason, sizeof reason, "%s", n == 1 ? "the only rank: a copy" : line->why);
+    }
+    if (line != NULL && choice->needs == TDMI_NEEDS_LINKS && sends_inputs(call, n, nbytes)) {
         choice = &tdmi_pairwise;
         snprintf(reason, sizeof reason, "links, sums wider than the data: inputs travel in their own type");
     }

@@ -191,6 +191,18 @@ void tdmi_steps_finish(tdmi_steps *s, const tdmi_call *call, tdmi_range src, tdm
         tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_FINISH, .to = -1, .from = -1, .src = src, .dst = dst});
 }
 
+void tdmi_steps_refill(tdmi_steps *s, int to, tdmi_range src, tdmi_range dst)
+{
+    if (src.count == 0)
+        return;
+    tdmi_step *reader = s->count > 0 ? &s->step[s->count - 1] : NULL;
+    if (reader != NULL && reader->kind == TDMI_STEP_COPY_TO)
+        reader--;
+    if (reader != NULL && (reader->kind == TDMI_STEP_REDUCE_FROM || (reader->kind == TDMI_STEP_COPY_FROM && reader->from == to)))
+        reader->refilled = reader->src.buffer == dst.buffer && reader->src.first == dst.first && reader->src.count == dst.count;
+    tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_REFILL, .to = to, .from = -1, .src = src, .dst = dst});
+}
+
 void tdmi_steps_alone(tdmi_steps *s, const tdmi_call *call)
 {
     const size_t count = tdmi_call_in_count(call, 0, 1);

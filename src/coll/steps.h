@@ -41,7 +41,8 @@ typedef enum {
     TDMI_STEP_EXCHANGE_REDUCE, /* dst <- dst op received, or received op dst where `received_first` */
     /* shared memory, among the ranks of one node. Buffers of other ranks are read and written in place. */
     TDMI_STEP_PUBLISH,     /* tell all ranks of the node where IN, OUT, STAGE are, and that all writes so far are visible */
-    TDMI_STEP_MEET,        /* wait until rank `from`, or every rank of the node if it is -1, has published as often as this one */
+    TDMI_STEP_MEET,        /* wait until rank `from`, or every rank of the node if it is -1, has published as often as this one, or
+                              `behind` times less */
     TDMI_STEP_REDUCE_FROM, /* op over `src` of the node's ranks (src.buffer of each, same range), canonical tree, finished, in
                               dtype; the one step behind it, a COPY_TO of equal count, takes the result (tdmi_reduce_tree does
                               both). This rank's own values are in `own` where that is not empty. Only ranks from `from` up to,
@@ -49,6 +50,8 @@ typedef enum {
     TDMI_STEP_COPY_TO,     /* the reduced range -> `dst` of rank `to`, or of all ranks of the node if to == -1; dst.first may
                               differ from the source's first (reduce-scatter). Into the own ACC it stays unfinished */
     TDMI_STEP_COPY_FROM,   /* own dst <- src of rank `from` */
+    TDMI_STEP_REFILL,      /* dst in STAGE of rank `to` <- own src. Where the REDUCE_FROM or COPY_FROM in front of it, which has read
+                              that dst, is `refilled`, both are one pass: the lines are in this core's cache */
     TDMI_STEP_ROTATE       /* from now on, STAGE of rank r is the block that was STAGE of rank r + 1. Of two ranks, each then
                               writes where it has just read: lines that its own cache holds already */
 } tdmi_step_kind;
@@ -62,7 +65,8 @@ typedef struct tdmi_step {
     int to, from; /* ranks of the group, -1: none (COPY_TO: all) */
     tdmi_range src, dst;
     tdmi_range own; /* of REDUCE_FROM */
-    bool received_first, leaf;
+    unsigned behind; /* of MEET */
+    bool received_first, leaf, refilled;
 } tdmi_step;
 
 typedef enum {

@@ -123,12 +123,19 @@ static tdm_status find_leaf(const tdmi_run *run, const tdmi_step *reduce, int ra
     return read_far(run, rank, tile, from, count * tdmi_dtype_bytes(run->request.call.dtype));
 }
 
+/* What is written, with a step that reads it, over what this rank has read of STAGE; NULL: nothing. */
+static const void *refill_of(const tdmi_run *run, const tdmi_step *reader, size_t at)
+{
+    const tdmi_step *refill = reader->kind == TDMI_STEP_REDUCE_FROM ? reader + 2 : reader + 1;
+    return reader->refilled ? own_address(run, refill->src, at) : NULL;
+}
+
 static tdm_status reduce_leaves(const tdmi_run *run, const tdmi_step *reduce, const tdmi_step *give, size_t at, size_t count)
 {
     const tdmi_team *team = run->team;
     const tdmi_call *call = &run->request.call;
     const void *in[team->n];
-    void *out[team->n];
+    void *out[team->n], *used = NULL;
     int ins = 0, outs = 0;
     for (int r = 0; r < team->n; r++) {
         if (!tdmi_team_shares(team, r))
@@ -137,12 +144,17 @@ static tdm_status reduce_leaves(const tdmi_run *run, const tdmi_step *reduce, co
             tdm_status status = find_leaf(run, reduce, r, at, count, &in[ins++]);
             if (status != TDM_OK)
                 return status;
+            if (reduce->src.buffer == TDMI_BUFFER_STAGE && r != team->rank)
+                used = address(run, r, TDMI_BUFFER_STAGE, reduce->src.first + at);
         }
         if (give->to < 0 || give->to == r)
             out[outs++] = address(run, r, give->dst.buffer, give->dst.first + at);
     }
     if (give->dst.buffer == TDMI_BUFFER_ACC)
         tdmi_reduce_unfinished(call->dtype, call->op, in, ins, out[0], count);
+    else if (ins == 2 && outs == 1 && used != NULL)
+        tdmi_reduce_take(call->dtype, call->op, in, ins, out[0], used, refill_of(run, reduce, at), count,
+                         streams(run, give->dst.buffer));
     else
         tdmi_reduce_tree(call->dtype, call->op, in, ins, out, outs, count, streams(run, give->dst.buffer));
     return TDM_OK;
@@ -182,12 +194,21 @@ static void reduce_to_epilogue(const tdmi_run *run, const tdmi_step *reduce, siz
 
 static tdm_status copy_from(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
 {
-    const char *src = address(run, step->from, step->src.buffer, first_of(run, step) + at);
-    char *dst = own_address(run, step->dst, at);
+    char *src = address(run, step->from, step->src.buffer, first_of(run, step) + at), *dst = own_address(run, step->dst, at);
     if (is_far(run, step->from, step->src.buffer))
         return read_far(run, step->from, dst, src, count * tdmi_dtype_bytes(run->request.call.dtype));
-    move(run, step->dst.buffer, dst, src, count); /* which is the own part in place if they are equal */
+    if (step->src.buffer == TDMI_BUFFER_STAGE)
+        tdmi_reduce_take(run->request.call.dtype, TDM_SUM, (const void *[]){src}, 1, dst, src, refill_of(run, step, at), count,
+                         streams(run, step->dst.buffer));
+    else
+        move(run, step->dst.buffer, dst, src, count); /* which is the own part in place if they are equal */
     return TDM_OK;
+}
+
+static void refill(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
+{
+    memcpy(address(run, step->to, step->dst.buffer, step->dst.first + at), own_address(run, step->src, at),
+           count * tdmi_dtype_bytes(run->request.call.dtype));
 }
 
 static tdm_status work(const tdmi_run *run, const tdmi_step *step, size_t at, size_t count)
@@ -206,6 +227,7 @@ static tdm_status work(const tdmi_run *run, const tdmi_step *step, size_t at, si
         reduce_to_epilogue(run, step, at, count);
         break;
     case TDMI_STEP_COPY_FROM: return copy_from(run, step, at, count);
+    case TDMI_STEP_REFILL: refill(run, step, at, count); break;
     default: break; /* COPY_TO went with its REDUCE_FROM; the others are no work */
     }
     return TDM_OK;
@@ -213,11 +235,12 @@ static tdm_status work(const tdmi_run *run, const tdmi_step *step, size_t at, si
 
 /* Every other call goes through memory from its end: what the last one left in the cache, or whoever filled the buffer, is then used
  * before it is pushed out. 4 MiB of two ranks, twice what a core's own cache holds: a quarter less time. Not where somebody hears
- * of the pieces in turn; copies whose stores pass by the cache are better off forwards. */
+ * of the pieces in turn, nor out of STAGE, which is in pieces already; copies whose stores pass by the cache are better off forwards. */
 static bool goes_back(const tdmi_run *run, const tdmi_step *step)
 {
-    return run->number % 2 == 0 && ((step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run)) ||
-                                    (step->kind == TDMI_STEP_COPY_FROM && !streams(run, step->dst.buffer)));
+    return run->number % 2 == 0 && step->src.buffer != TDMI_BUFFER_STAGE &&
+           ((step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run)) ||
+            (step->kind == TDMI_STEP_COPY_FROM && !streams(run, step->dst.buffer)));
 }
 
 tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done)

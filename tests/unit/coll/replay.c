@@ -216,6 +216,15 @@ done:
     free(out);
 }
 
+static void refill(machine *m, const rank_state *r, const tdmi_step *step)
+{
+    void *from = reach(m, r, r, step->src, false), *to = reach(m, r, &m->ranks[step->to], step->dst, true);
+    if (step->src.count != step->dst.count || step->dst.buffer != TDMI_BUFFER_STAGE)
+        FAIL(m, "rank %d step %zu refills what is not alike", r->rank, r->step);
+    else if (from != NULL && to != NULL)
+        memcpy(to, from, step->src.count * tdm_dtype_size(m->call->dtype));
+}
+
 static void post(machine *m, rank_state *r, const tdmi_step *step)
 {
     size_t nbytes = step->src.count * tdm_dtype_size(dtype_of(m, step->src.buffer));
@@ -290,14 +299,14 @@ static bool exchange(machine *m, rank_state *r, const tdmi_step *step)
     return true;
 }
 
-static bool met(const machine *m, rank_state *r, int from)
+static bool met(const machine *m, rank_state *r, int from, int behind)
 {
     for (int p = 0; p < m->n; p++)
-        if (shares(m, p, r->rank) && (from < 0 || p == from) && m->ranks[p].published < r->published)
+        if (shares(m, p, r->rank) && (from < 0 || p == from) && m->ranks[p].published < r->published - behind)
             return false;
     for (int p = 0; p < m->n; p++)
         if (shares(m, p, r->rank) && (from < 0 || p == from))
-            r->met[p] = r->published;
+            r->met[p] = r->published - behind;
     return true;
 }
 
@@ -344,11 +353,12 @@ static bool advance(machine *m, rank_state *r)
         r->seen = r->buffers;
         break;
     case TDMI_STEP_MEET:
-        if (!met(m, r, step->from))
+        if (!met(m, r, step->from, (int)step->behind))
             return false;
         break;
     case TDMI_STEP_REDUCE_FROM: reduce_from(m, r, step); break;
     case TDMI_STEP_COPY_FROM: copy_from(m, r, step); break;
+    case TDMI_STEP_REFILL: refill(m, r, step); break;
     case TDMI_STEP_ROTATE: r->rotation[r->call % 2]++; break;
     case TDMI_STEP_COPY_TO: FAIL(m, "rank %d step %zu: COPY_TO without REDUCE_FROM", r->rank, r->step);
     }

@@ -38,7 +38,6 @@ static void reading_writes_in_own_buffers_only(void **state)
         assert_true(list.step[i].kind != TDMI_STEP_COPY_TO || list.step[i].to == 1);
     tdmi_steps_free(&list);
     assert_false(tdmi_direct_read.supports(TDMI_COLL_REDUCE, false));
-    assert_false(tdmi_direct_read.supports(TDMI_COLL_ALLTOALL, false));
 }
 
 static size_t meetings(tdmi_coll coll)

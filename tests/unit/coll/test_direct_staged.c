@@ -61,8 +61,8 @@ static void one_meeting_a_segment(void **state)
     assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, segment), 2);
     assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, 2 * segment), 2);
     assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 4, 10 * segment), 11);
-    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 2, 2 * segment), 1);
-    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 2, 10 * segment), 10);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 2, segment / 2), 1);
+    assert_int_equal(meetings(TDMI_COLL_ALLREDUCE, 2, 10 * segment), 20);
     assert_int_equal(meetings(TDMI_COLL_REDUCE_SCATTER, 4, 10 * segment / 4), 10);
     assert_int_equal(meetings(TDMI_COLL_ALL_GATHER, 4, 10 * segment), 10);
     assert_int_equal(meetings(TDMI_COLL_BROADCAST, 4, 10 * segment), 10);
@@ -70,14 +70,32 @@ static void one_meeting_a_segment(void **state)
     assert_int_equal(meetings(TDMI_COLL_BARRIER, 4, 0), 1);
 }
 
-static void two_ranks_write_where_they_have_read(void **state)
+/* Of two ranks: after the first two chunks each is written, while the one before is read, where that lies. */
+static void two_ranks_write_where_they_read(void **state)
 {
     (void)state;
-    static const tdmi_coll colls[] = {TDMI_COLL_ALLREDUCE, TDMI_COLL_ALL_GATHER};
-    for (int i = 0; i < 2; i++) {
+    static const tdmi_coll colls[] = {TDMI_COLL_ALLREDUCE, TDMI_COLL_ALL_GATHER, TDMI_COLL_REDUCE_SCATTER, TDMI_COLL_ALLTOALL};
+    const size_t chunk = 16384; /* float32 in 64 KiB */
+    for (int i = 0; i < 4; i++) {
+        const tdmi_call call = {.coll = colls[i], .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 10 * chunk + 1};
+        tdmi_steps list = {0};
+        size_t written = 0, behind = 0, fused = 0;
+        tdmi_direct_staged.steps(&list, &call, &(tdmi_topology){.rank = 1, .n = 2});
+        for (size_t k = 0; k < list.count; k++) {
+            const tdmi_step *step = &list.step[k];
+            written += step->kind == TDMI_STEP_COPY && step->dst.buffer == TDMI_BUFFER_STAGE ? step->src.count : 0;
+            fused += step->refilled ? 1 : 0;
+            behind += step->behind;
+        }
+        assert_int_equal(written, 2 * chunk);
+        assert_int_equal(fused, 8);
+        assert_int_equal(behind, 10);
+        assert_int_equal(list.stage_count, 2 * chunk);
+        tdmi_steps_free(&list);
+        assert_int_equal(steps_of(TDMI_STEP_REFILL, colls[i], 2, 10 * chunk + 1), 9); /* the last is shorter than what was read */
+        assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 2, 10 * chunk), 5);
         assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 2, 1), 1);
-        assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 2, 10 * 32768), 5);
-        assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 3, 10 * 32768), 0);
+        assert_int_equal(steps_of(TDMI_STEP_ROTATE, colls[i], 3, 10 * chunk), 0);
     }
 }
 
@@ -101,7 +119,7 @@ int main(void)
         cmocka_unit_test(every_type_is_right),
         cmocka_unit_test(many_segments_are_right_and_free_of_races),
         cmocka_unit_test(one_meeting_a_segment),
-        cmocka_unit_test(two_ranks_write_where_they_have_read),
+        cmocka_unit_test(two_ranks_write_where_they_read),
         cmocka_unit_test(own_values_are_not_staged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

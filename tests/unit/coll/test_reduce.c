@@ -290,6 +290,35 @@ static void two_buffers_in_place_have_the_bits_of_the_tree(void **state)
     free(expected);
 }
 
+/* tdmi_reduce_take: the bits of the tree in an array of its own or over the other input, and what is next over what was used. */
+static void what_is_taken_has_the_bits_of_the_tree_and_is_refilled(void **state)
+{
+    (void)state;
+    enum { NBYTES = 24 << 10, PAD = 72 };
+    static const size_t counts[] = {0, 1, 15, 17, 64, 255, 257, 1023, 2999};
+    static unsigned char two[2][NBYTES + PAD], next[NBYTES + PAD], out[NBYTES + PAD], expected[NBYTES + PAD];
+    for (int d = 0; d < TDM_DTYPE_COUNT; d++)
+        for (int o = 0; o < TDM_OP_COUNT; o++)
+            for (size_t c = 0; c < sizeof counts / sizeof *counts && exists(d, o); c++)
+                for (int way = 0; way < 16; way++) {
+                    const tdm_dtype dtype = (tdm_dtype)d;
+                    const size_t nbytes = counts[c] * tdm_dtype_size(dtype), shift = c * 8;
+                    const bool refills = (way & 1) != 0, stream = (way & 2) != 0, over = (way & 4) != 0;
+                    const int n = way < 8 ? 2 : 1, used = n == 1 ? 0 : (int)(c % 2);
+                    unsigned char *from[2] = {two[0] + shift, two[1]}, *to = over && n == 2 ? from[1 - used] : out;
+                    for (int i = 0; i < 2; i++)
+                        fill(dtype, from[i], counts[c]);
+                    fill(dtype, next, counts[c]);
+                    tdmi_reduce_tree(dtype, (tdm_op)o, (const void *const *)from, n, (void *[]){expected}, 1, counts[c], false);
+                    const unsigned char before = from[used][0];
+                    to[nbytes] = from[used][nbytes] = 0xa5;
+                    tdmi_reduce_take(dtype, (tdm_op)o, (const void *const *)from, n, to, from[used], refills ? next : NULL,
+                                     counts[c], stream);
+                    assert_true(memcmp(to, expected, nbytes) == 0 && to[nbytes] == 0xa5 && from[used][nbytes] == 0xa5);
+                    assert_true(refills ? memcmp(from[used], next, nbytes) == 0 : nbytes == 0 || from[used][0] == before);
+                }
+}
+
 static void steps_over_links_equal_the_tree(void **state)
 {
     (void)state;
@@ -441,6 +470,7 @@ int main(void)
         cmocka_unit_test(every_dtype_and_operation_gives_the_canonical_tree),
         cmocka_unit_test(counts_around_vectors_and_tiles_are_complete),
         cmocka_unit_test(two_buffers_in_place_have_the_bits_of_the_tree),
+        cmocka_unit_test(what_is_taken_has_the_bits_of_the_tree_and_is_refilled),
         cmocka_unit_test(steps_over_links_equal_the_tree),
         cmocka_unit_test(minus_zero_is_less_than_zero_and_nan_wins),
         cmocka_unit_test(averages_and_wrapping_of_integers_are_as_documented),

@@ -135,6 +135,16 @@ static void memory_from_malloc_is_read_where_that_is_faster(void **state)
     call.count = 4 << 20;
     assert_string_equal(chosen(&call, 2, reach), "direct_staged");
     assert_string_equal(chosen(&allreduce, 4, reach), "direct_staged");
+    call = (tdmi_call){.coll = TDMI_COLL_REDUCE_SCATTER, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = 1 << 20};
+    assert_string_equal(chosen(&call, 2, reach), "direct_staged"); /* two ranks: each line crosses once */
+    assert_string_equal(chosen(&call, 3, reach), "direct_read");
+    static const size_t parts[] = {1, 2};
+    static const tdmi_coll pairwise[] = {TDMI_COLL_GATHER, TDMI_COLL_SCATTER, TDMI_COLL_ALLTOALL};
+    for (int i = 0; i < 3; i++) {
+        call = (tdmi_call){.coll = pairwise[i], .dtype = TDM_F32, .root = i < 2 ? 0 : -1, .count = i < 2 ? 1 : 0, .uneven = true,
+                           .in_counts = parts, .out_counts = parts};
+        assert_string_equal(chosen(&call, 2, reach), "direct_read"); /* direct_staged cannot */
+    }
 }
 
 /* No default may reorder: what is chosen without being asked gives the canonical bits. */

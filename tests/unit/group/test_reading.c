@@ -142,6 +142,12 @@ static const char *right_at(tdm_group *group, size_t count, bool in_place, float
     for (int r = 0; r < n; r++)
         for (size_t i = 0; i < part; i++)
             CHECK(out[(size_t)r * part + i] == (float)((i * 7 + (size_t)r * 13) % 1009), "all_gather of %zu", part);
+    fill(a, part * (size_t)n, rank);
+    out = in_place ? a : b;
+    CHECK_OK(tdm_alltoall(group, a, out, part, TDM_F32, NULL));
+    for (int r = 0; r < n; r++)
+        for (size_t i = 0; i < part; i++)
+            CHECK(out[(size_t)r * part + i] == (float)((((size_t)rank * part + i) * 7 + (size_t)r * 13) % 1009), "alltoall of %zu", part);
     fill(a, count, rank);
     CHECK_OK(tdm_broadcast(group, a, count, TDM_F32, n - 1, NULL));
     for (size_t i = 0; i < count; i++)
