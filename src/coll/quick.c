@@ -56,7 +56,7 @@ static bool is_there(const tdmi_slot *slot, uint64_t word, uint64_t history, int
     return atomic_load_explicit(&slot->history, memory_order_relaxed) == history;
 }
 
-bool tdmi_quick_met(const tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, int polls)
+bool tdmi_quick_met(const tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, int *polls)
 {
     const tdmi_way *way = &plan->way;
     const tdmi_step *meet = behind(way);
@@ -64,10 +64,15 @@ bool tdmi_quick_met(const tdmi_team *team, const tdmi_plan *plan, uint64_t numbe
     int busy = BUSY_POLLS;
     if (meet == way->steps.step + way->steps.count || meet->kind != TDMI_STEP_MEET)
         return true;
-    if (meet->from >= 0)
-        return is_there(slot_of(team, meet->from, number), word, history, &polls, &busy);
+    if (meet->from >= 0) {
+        const int before = *polls;
+        const bool there = is_there(slot_of(team, meet->from, number), word, history, polls, &busy);
+        if (*polls == before) /* it is ahead: what it gave next may be here by the next call */
+            __builtin_prefetch(slot_of(team, meet->from, number + 2));
+        return there;
+    }
     for (int r = 0; r < team->n; r++)
-        if (r != team->rank && !is_there(slot_of(team, r, number), word, history, &polls, &busy))
+        if (r != team->rank && !is_there(slot_of(team, r, number), word, history, polls, &busy))
             return false;
     return true;
 }

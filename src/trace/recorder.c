@@ -252,6 +252,15 @@ void tdmi_recorder_finished(tdmi_recorder_group *group, uint64_t index, tdmi_cal
     entry[TDMI_REC_E_STATE] = (uint8_t)state;
 }
 
+void tdmi_recorder_finished_at_once(tdmi_recorder_group *group, uint64_t index)
+{
+    uint8_t *entry = entry_of(group, index);
+    if (entry == NULL)
+        return;
+    tdmi_rec_put64(entry + TDMI_REC_E_FINISHED, tdmi_rec_get64(entry + TDMI_REC_E_CREATED));
+    entry[TDMI_REC_E_STATE] = TDMI_CALL_FINISHED;
+}
+
 void tdmi_recorder_arrivals(tdmi_recorder_group *group, uint64_t index, const bool *missing, int size)
 {
     uint8_t *entry = entry_of(group, index);

@@ -63,6 +63,8 @@ uint64_t tdmi_recorder_begin(tdmi_recorder_group *group, const tdmi_recorder_cal
 /* at_once: right after it was made; saves a look at the counter. */
 void tdmi_recorder_started(tdmi_recorder_group *group, uint64_t index, bool at_once);
 void tdmi_recorder_finished(tdmi_recorder_group *group, uint64_t index, tdmi_call_state state);
+/* It waited for nobody, so it ended when it was made: saves a look, too. */
+void tdmi_recorder_finished_at_once(tdmi_recorder_group *group, uint64_t index);
 /* missing[r]: rank r has not arrived. For calls that wait long, and those that fail. */
 void tdmi_recorder_arrivals(tdmi_recorder_group *group, uint64_t index, const bool *missing, int size);
 

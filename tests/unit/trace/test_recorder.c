@@ -95,7 +95,9 @@ static void a_killed_process_leaves_its_last_calls(void **state)
             tdmi_recorder_set_label(&group, i < 1500 ? "step 1" : "step 2 with a label that is \xc3\xa4\xc3\xa4\xc3\xa4 long");
             const uint64_t index = tdmi_recorder_begin(&group, &call, tdmi_now_ns());
             tdmi_recorder_started(&group, index, i % 2 == 0);
-            if (i < 1500)
+            if (i == 1499)
+                tdmi_recorder_finished_at_once(&group, index);
+            else if (i < 1500)
                 tdmi_recorder_finished(&group, index, TDMI_CALL_FINISHED);
             else
                 tdmi_recorder_arrivals(&group, index, (bool[]){false, true, false, true}, 4);
@@ -131,6 +133,7 @@ static void a_killed_process_leaves_its_last_calls(void **state)
     const tdmi_recorded_call *last = &recording.call[1023];
     assert_string_equal(recording.call[0].label, "step 1");
     assert_string_equal(last->label, "step 2 with a label that is \xc3\xa4"); /* cut between characters */
+    assert_int_equal(last[-1].finished_ns, last[-1].created_ns);
     assert_int_equal(last->missing, 2);
     assert_int_equal(last->first_missing, 1);
     assert_int_equal(last->arrived, 5);
