@@ -61,7 +61,9 @@ static tdm_status own_call(tdmi_plan *plan, const tdmi_call *call, int n)
 static void free_plan(tdmi_plan *plan)
 {
     tdmi_steps_free(&plan->way.steps);
+    tdmi_steps_free(&plan->way.back);
     tdmi_steps_free(&plan->otherwise.steps);
+    tdmi_steps_free(&plan->otherwise.back);
     tdmi_free(plan->counts);
     tdmi_free(plan->way.link_peers);
     tdmi_free(plan->otherwise.link_peers);
@@ -159,6 +161,12 @@ static tdm_status make_way(const tdmi_call *call, const tdmi_topology *topology,
     if (status != TDM_OK)
         return status;
     out->algorithm->steps(&out->steps, call, topology);
+    if (out->steps.turns) {
+        out->back.backwards = true;
+        out->algorithm->steps(&out->back, call, topology);
+    }
+    if (out->back.status != TDM_OK)
+        return out->back.status;
     return out->steps.status != TDM_OK ? out->steps.status : note_needs(out, call, topology->rank, topology->n);
 }
 

@@ -8,6 +8,7 @@
 typedef struct tdmi_way {
     const tdmi_algorithm *algorithm; /* NULL: there is none, `tdmi_select` says why */
     tdmi_steps steps;
+    tdmi_steps back; /* for calls of even number where `steps` turns; else empty */
     char why[TDMI_WHY_MAX]; /* this algorithm */
     bool uses_stage, uses_slot;
     bool takes_in, gives_out; /* steps of it touch the caller's IN, OUT */
@@ -17,6 +18,13 @@ typedef struct tdmi_way {
                          that a rank that moves nothing is compared too. Symmetric where the calls agree */
     int link_peer_count;
 } tdmi_way;
+
+/* The list of call `number`, the same on all ranks. What the last call left in the cache, or whoever filled the buffer, is used
+ * before it is pushed out. */
+static inline const tdmi_steps *tdmi_way_steps(const tdmi_way *way, uint64_t number)
+{
+    return way->back.count > 0 && number % 2 == 0 ? &way->back : &way->steps;
+}
 
 typedef struct tdmi_plan {
     struct tdmi_plan *next; /* in its bucket */

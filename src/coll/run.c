@@ -158,7 +158,7 @@ static tdm_status take_turn(tdmi_run *run, const tdmi_turns *turns, bool *done)
 /* *waits: for a peer. *paused: a piece of a long step is done, and others may have a turn. */
 static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, bool *paused)
 {
-    const tdmi_step *step = &run->way->steps.step[run->step];
+    const tdmi_step *step = &tdmi_way_steps(run->way, run->number)->step[run->step];
     bool done = true, moved = false;
     tdm_status status = TDM_OK;
     if (step->kind == TDMI_STEP_PUBLISH) {
@@ -239,7 +239,7 @@ tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *
             waits = !met;
             break;
         case TDMI_RUN_STEPPING:
-            if (run->step < run->way->steps.count)
+            if (run->step < tdmi_way_steps(run->way, run->number)->count)
                 status = step_on(run, turns, &waits, &paused);
             else if (run->way->uses_links)
                 run->state = TDMI_RUN_SETTLING;

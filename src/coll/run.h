@@ -37,7 +37,7 @@ typedef struct tdmi_run {
     uint64_t ready;        /* number of the last plan that all memory was made for */
     const tdmi_way *way;   /* NULL until the ranks have agreed */
     tdmi_run_state state;
-    size_t step;           /* of way->steps */
+    size_t step;           /* of tdmi_way_steps() */
     uint32_t phase;        /* times published */
     unsigned behind;       /* of the meeting under way: how often peers may have published less */
     int met;               /* ranks below this one have been met in it */

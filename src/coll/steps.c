@@ -213,6 +213,7 @@ void tdmi_steps_alone(tdmi_steps *s, const tdmi_call *call)
 void tdmi_steps_clear(tdmi_steps *s)
 {
     s->count = s->acc_count = s->stage_count = 0;
+    s->turns = false;
     s->status = TDM_OK;
 }
 

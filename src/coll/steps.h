@@ -158,6 +158,8 @@ typedef struct tdmi_steps {
     size_t count, capacity;
     size_t acc_count;   /* elements of ACC needed */
     size_t stage_count; /* elements of STAGE needed, in dtype; never more than TDMI_STAGE_BYTES */
+    bool backwards;     /* wished for by whoever makes the list: long buffers are gone through from their end */
+    bool turns;         /* said by the algorithm: made backwards it is another list, which is worth having for every other call */
     tdm_status status;  /* first failed append; checked once, at the end */
 } tdmi_steps;
 

@@ -429,6 +429,7 @@ const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, co
         state->met = calloc((size_t)n, sizeof *state->met);
         tdmi_topology own = *topology;
         own.rank = r;
+        state->list.backwards = seed % 2 == 1;
         algorithm->steps(&state->list, &of_rank[r], &own);
         if (state->list.status != TDM_OK)
             FAIL(&m, "the list of rank %d could not be made", r);

@@ -99,6 +99,24 @@ static void two_ranks_write_where_they_read(void **state)
     }
 }
 
+/* Between what a core's cache holds and what it holds a small part of. */
+static void every_other_call_of_a_middle_size_begins_at_the_end(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {16384, 262144, 1 << 20, 5 << 20};
+    for (int i = 0; i < 4; i++) {
+        const tdmi_call call = {.coll = TDMI_COLL_ALLREDUCE, .dtype = TDM_F32, .op = TDM_SUM, .root = -1, .count = counts[i]};
+        tdmi_steps list = {.backwards = true};
+        tdmi_direct_staged.steps(&list, &call, &(tdmi_topology){.rank = 0, .n = 2});
+        assert_int_equal(list.turns, i == 1 || i == 2);
+        assert_int_equal(list.step[0].src.first, counts[i] - 16384);
+        tdmi_steps_clear(&list);
+        tdmi_direct_staged.steps(&list, &call, &(tdmi_topology){.rank = 0, .n = 3});
+        assert_false(list.turns);
+        tdmi_steps_free(&list);
+    }
+}
+
 static void own_values_are_not_staged(void **state)
 {
     (void)state;
@@ -120,6 +138,7 @@ int main(void)
         cmocka_unit_test(many_segments_are_right_and_free_of_races),
         cmocka_unit_test(one_meeting_a_segment),
         cmocka_unit_test(two_ranks_write_where_they_read),
+        cmocka_unit_test(every_other_call_of_a_middle_size_begins_at_the_end),
         cmocka_unit_test(own_values_are_not_staged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
