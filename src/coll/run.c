@@ -123,6 +123,8 @@ static tdm_status agree(tdmi_run *run)
         return tdmi_select(&run->plan->call, &team->topology, tdmi_team_reach(team) & ~TDMI_NEEDS_READ, &none, NULL);
     }
     run->way = &run->plan->otherwise;
+    if ((run->way->algorithm->needs & TDMI_NEEDS_READ) != 0)
+        run->step = 2; /* it begins alike */
     run->state = TDMI_RUN_STAGING;
     tdmi_run_use_padded(run);
     return TDM_OK;

@@ -235,12 +235,13 @@ static tdm_status work(const tdmi_run *run, const tdmi_step *step, size_t at, si
 
 /* Every other call goes through memory from its end: what the last one left in the cache, or whoever filled the buffer, is then used
  * before it is pushed out. 4 MiB of two ranks, twice what a core's own cache holds: a quarter less time. Not where somebody hears
- * of the pieces in turn, nor out of STAGE, which is in pieces already; copies whose stores pass by the cache are better off forwards. */
+ * of the pieces in turn, nor out of STAGE, which is in pieces already, nor where a piece is a system call; copies whose stores pass by
+ * the cache are better off forwards. */
 static bool goes_back(const tdmi_run *run, const tdmi_step *step)
 {
     return run->number % 2 == 0 && step->src.buffer != TDMI_BUFFER_STAGE &&
            ((step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run)) ||
-            (step->kind == TDMI_STEP_COPY_FROM && !streams(run, step->dst.buffer)));
+            (step->kind == TDMI_STEP_COPY_FROM && !streams(run, step->dst.buffer) && !is_far(run, step->from, step->src.buffer)));
 }
 
 tdm_status tdmi_work_step(tdmi_run *run, const tdmi_step *step, bool *done)
