@@ -10,9 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WIDTH = 860, HEIGHT = 460, LEFT = 70, RIGHT = 190, TOP = 20, BOTTOM = 50, SERIES_MAX = 24 };
+enum { WIDTH = 860, HEIGHT = 460, LEFT = 70, RIGHT = 210, TOP = 20, BOTTOM = 50, SERIES_MAX = 24 };
 
-static const char *const colours[] = {"#0b6e99", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#a16207", "#0f766e", "#be185d"};
+/* A series has a colour and a dash; no two have both alike. */
+static const char *const colours[] = {"#0b6e99", "#d9600b", "#15803d", "#8b3fd6", "#b91c1c", "#a16207", "#64748b", "#d6337f"};
+static const char *const dashes[SERIES_MAX / 8] = {"none", "7 4", "2 3"};
+_Static_assert(sizeof colours / sizeof *colours * (sizeof dashes / sizeof *dashes) == SERIES_MAX, "all series differ");
 
 typedef struct plot {
     const bench_line *lines;
@@ -25,7 +28,9 @@ typedef struct plot {
 
 static const char *series_of(const plot *p, const bench_line *line)
 {
-    return p->by_engine || line->algorithm == NULL ? line->engine : line->algorithm;
+    if (!p->by_engine && line->algorithm != NULL)
+        return line->algorithm;
+    return strcmp(line->engine, "native") == 0 ? "tandem" : line->engine;
 }
 
 /* In place where the operation has that in any line of the series, else out of place; a bandwidth of 0 has no place on a log axis. */
@@ -98,8 +103,10 @@ static void write_axes(FILE *file, const plot *p)
 
 static void write_series(FILE *file, const plot *p, size_t which)
 {
-    const char *name = p->names[which], *colour = colours[which % (sizeof colours / sizeof *colours)];
-    fprintf(file, "<g class=\"series\" color=\"%s\">\n<polyline points=\"", colour);
+    const size_t colour_count = sizeof colours / sizeof *colours, y = TOP + 14 + 20 * which;
+    const char *name = p->names[which];
+    fprintf(file, "<g class=\"series\" color=\"%s\" stroke-dasharray=\"%s\">\n<polyline points=\"", colours[which % colour_count],
+            dashes[which / colour_count]);
     for (size_t i = 0; i < p->count; i++)
         if (is_shown(p, &p->lines[i], name))
             fprintf(file, "%.1f,%.1f ", x_of(p, log2((double)p->lines[i].bytes)), y_of(p, log10(p->lines[i].busbw_gbps)));
@@ -112,7 +119,8 @@ static void write_series(FILE *file, const plot *p, size_t which)
             fprintf(file, ": %.4g us, %.4g GB/s, %s</title></circle>\n", p->lines[i].time_us, p->lines[i].busbw_gbps,
                     p->lines[i].in_place ? "in place" : "out of place");
         }
-    fprintf(file, "<text x=\"%d\" y=\"%zu\">%s</text>\n</g>\n", WIDTH - RIGHT + 14, TOP + 14 + 20 * which, name);
+    fprintf(file, "<path d=\"M%d %zu h26\" class=\"line\"/><text x=\"%d\" y=\"%zu\">%s</text>\n</g>\n", WIDTH - RIGHT + 14, y - 4,
+            WIDTH - RIGHT + 46, y, name);
 }
 
 /* Text that comes from outside goes through here. */
@@ -171,8 +179,11 @@ static int write_html(const char *path, const bench_line *lines, size_t count, b
     survey(&p);
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>", file);
     write_title(file, &p);
-    fputs("</title>\n<style>body{font:14px sans-serif;margin:24px} svg text{font-size:12px;fill:currentColor} .grid{stroke:#ddd}\n"
-          "polyline{fill:none;stroke:currentColor;stroke-width:2} circle{fill:currentColor} .lit polyline{stroke-width:4}</style></head>\n<body>\n<h1>",
+    fputs("</title>\n<meta name=\"viewport\" content=\"width=device-width\"/>\n"
+          "<style>:root{color-scheme:light dark} body{font:14px sans-serif;margin:24px} h1{font-size:22px} div{overflow-x:auto}\n"
+          "svg{width:100%;min-width:600px;max-width:1100px;height:auto} svg text{font-size:12px;fill:currentColor} .grid{stroke:#ddd}\n"
+          "polyline,.line{fill:none;stroke:currentColor;stroke-width:2} circle{fill:currentColor} .lit polyline{stroke-width:4}\n"
+          "@media (prefers-color-scheme:dark){.grid{stroke:#444} .series{filter:brightness(1.5)}}</style></head>\n<body>\n<h1>",
           file);
     write_title(file, &p);
     fprintf(file, "</h1>\n<p>tandem %s. ", tdm_version());
@@ -181,12 +192,11 @@ static int write_html(const char *path, const bench_line *lines, size_t count, b
     if (p.series == 0)
         fputs("<p>No result has a bus bandwidth: one rank has no bus, and a barrier moves nothing.</p>\n", file);
     else {
-        fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n", WIDTH, HEIGHT, WIDTH,
-                HEIGHT);
+        fprintf(file, "<div><svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\">\n", WIDTH, HEIGHT);
         write_axes(file, &p);
         for (size_t i = 0; i < p.series; i++)
             write_series(file, &p, i);
-        fputs("</svg>\n<script>document.querySelectorAll('.series').forEach(function (g) {\n"
+        fputs("</svg></div>\n<script>document.querySelectorAll('.series').forEach(function (g) {\n"
               "  g.onmouseenter = function () { g.classList.add('lit'); };\n"
               "  g.onmouseleave = function () { g.classList.remove('lit'); };\n});</script>\n", file);
     }

@@ -134,6 +134,8 @@ class Bench(unittest.TestCase):
             shown = [text.text for text in root.iterfind(".//{*}g[@class='series']/{*}text")]
             self.assertEqual(sorted(shown), sorted({line["algo"] for line in found}))
             self.assertEqual(len(root.findall(".//{*}polyline")), len(shown))
+            looks = {(g.get("color"), g.get("stroke-dasharray")) for g in root.iterfind(".//{*}g[@class='series']")}
+            self.assertEqual(len(looks), len(shown))  # no two alike
             self.assertEqual(len(root.findall(".//{*}circle")), sum(line["in_place"] for line in found))
             self.assertEqual(root.find(".//title").text, "allreduce of float32, sum, 2 ranks, shm")
             self.assertNotIn("http", page.read_text().replace("http://www.w3.org/2000/svg", ""))  # needs nothing else
@@ -179,7 +181,7 @@ class Bench(unittest.TestCase):
                 else:
                     self.assertEqual(line["wrong"], 0)
             root = xml.etree.ElementTree.fromstring(page.read_text().removeprefix("<!DOCTYPE html>"))
-            self.assertEqual([text.text for text in root.iterfind(".//{*}g[@class='series']/{*}text")], ["native", "mpich"])
+            self.assertEqual([text.text for text in root.iterfind(".//{*}g[@class='series']/{*}text")], ["tandem", "mpich"])
             table = bench(*arguments, PATH=folder).stdout.splitlines()
             rows = [line.split() for line in table if not line.startswith("#")]
             self.assertEqual([row[:3] for row in rows], [["8", "2", "no"], ["8", "2", "yes"], ["1024", "256", "no"], ["1024", "256", "yes"]])
