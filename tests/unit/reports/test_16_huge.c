@@ -1,4 +1,4 @@
-/* test_16_huge.c - elsewhere counts and offsets past 2^31 hang, crash or give garbage. Needs about 5 GB: run only with
+/* test_16_huge.c - elsewhere counts past 2^31 and byte sizes past 4 GiB hang, crash or give garbage. Needs about 9 GB: run only with
  * -Dhuge_tests=true, alone. usage: test_16_huge [shm|tcp] */
 #include "reports.h"
 
@@ -25,10 +25,29 @@ static const char *sums_bytes(tdm_group *group, void *arg)
     return NULL;
 }
 
+/* More than 4 GiB on each rank. */
+static const char *sums_words(tdm_group *group, void *arg)
+{
+    (void)arg;
+    const size_t count = ((size_t)1 << 30) + 5;
+    const uint32_t rank = (uint32_t)tdm_group_rank(group);
+    void *block;
+    CHECK_OK(tdm_alloc(group, count * sizeof(uint32_t), &block));
+    uint32_t *data = block;
+    for (size_t i = 0; i < count; i++)
+        data[i] = (uint32_t)i * 5 + rank;
+    CHECK_OK(tdm_allreduce(group, data, data, count, TDM_U32, TDM_SUM, NULL));
+    for (size_t i = 0; i < count; i += i + 4099 < count ? 4099 : 1)
+        CHECK(data[i] == (uint32_t)i * 10 + 1, "element %zu is %u", i, data[i]);
+    tdm_free(group, block);
+    return NULL;
+}
+
+/* Parts of more than 2^31 elements, together more than 4 GiB. */
 static const char *gathers_bytes(tdm_group *group, void *arg)
 {
     (void)arg;
-    const size_t count = 1100000000;
+    const size_t count = ((size_t)1 << 31) + 7;
     const int rank = tdm_group_rank(group);
     void *block;
     CHECK_OK(tdm_alloc(group, 2 * count, &block));
@@ -61,8 +80,8 @@ static const char *sums_halves(tdm_group *group, void *arg)
 int main(int argc, char **argv)
 {
     const char *transport = argc > 1 ? argv[1] : "shm";
-    const ranks_body bodies[] = {sums_bytes, gathers_bytes, sums_halves};
-    for (int i = 0; i < 3; i++)
+    const ranks_body bodies[] = {sums_bytes, sums_words, gathers_bytes, sums_halves};
+    for (int i = 0; i < 4; i++)
         ranks_run(&(ranks_spec){.n = 2, .transport = transport, .timeout_s = 250, .deadline_s = 280}, bodies[i], NULL);
     return 0;
 }
