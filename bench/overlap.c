@@ -1,8 +1,13 @@
 /* overlap.c - what an allreduce behind a computation costs the rank that computes. Rank 1 waits on its own core; rank 0 starts the
  * call, computes, and waits for the call.
  *
- *     rank 0   | start |------ computation ------| wait |      cost = this - the computation alone
+ *     rank 0   | start |------ computation ------| wait |      cost = this - the computation undisturbed
  *     rank 1   | wait .................................. |
+ *
+ * The computation is done in SLICES equal parts. The call disturbs the first of them; the median of all is what a part takes
+ * undisturbed. What the whole takes more than SLICES times that is its extra, and the cost is the extra with the call minus that of the
+ * same computation without one: a virtual processor's speed changes by more than the call costs from one tenth of a second to the next,
+ * and interrupts and other programs take their part of both.
  *
  * Target: the cost is no more than the processor time that rank 0's share of the copying takes (`copying`): all else is hidden.
  * Usage: TANDEM_TRANSPORT=tcp tandem run -n 2 -- overlap [BYTES [MS]]     prints one line of medians, in milliseconds. */
@@ -13,7 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS 7
+#define ROUNDS 15
+#define SLICES 200
 
 static double now_ms(clockid_t clock)
 {
@@ -52,24 +58,36 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double values[ROUNDS])
+static double median(double *values, int count)
 {
-    qsort(values, ROUNDS, sizeof *values, by_value);
-    return values[ROUNDS / 2];
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+/* Gives what it would have taken undisturbed. */
+static double compute_in_slices(long turns)
+{
+    double slice[SLICES];
+    for (int i = 0; i < SLICES; i++) {
+        const double begin = now_ms(CLOCK_MONOTONIC);
+        compute(turns / SLICES);
+        slice[i] = now_ms(CLOCK_MONOTONIC) - begin;
+    }
+    return median(slice, SLICES) * SLICES;
 }
 
 static tdm_status measure(tdm_group *world, size_t nbytes, double ms)
 {
     const size_t count = nbytes / sizeof(float);
     const long turns = turns_of(ms);
-    double alone[ROUNDS], call[ROUNDS], both[ROUNDS], copying[ROUNDS], rest[ROUNDS];
+    double alone[ROUNDS], call[ROUNDS], both[ROUNDS], extra[ROUNDS], jitter[ROUNDS], copying[ROUNDS], rest[ROUNDS];
     float *data = calloc(count, sizeof *data);
     tdm_status st = data != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
     for (int i = -1; i < ROUNDS && st == TDM_OK; i++) { /* round -1 warms up */
         const int at = i < 0 ? 0 : i;
         double begin = now_ms(CLOCK_MONOTONIC);
-        compute(tdm_group_rank(world) == 0 ? turns : 0);
-        alone[at] = now_ms(CLOCK_MONOTONIC) - begin;
+        const double undisturbed = compute_in_slices(tdm_group_rank(world) == 0 ? turns : 0);
+        jitter[at] = now_ms(CLOCK_MONOTONIC) - begin - undisturbed;
         st = tdm_barrier(world, NULL);
         begin = now_ms(CLOCK_MONOTONIC);
         if (st == TDM_OK)
@@ -85,19 +103,20 @@ static tdm_status measure(tdm_group *world, size_t nbytes, double ms)
         if (st != TDM_OK)
             break;
         const double thread = now_ms(CLOCK_THREAD_CPUTIME_ID);
-        compute(tdm_group_rank(world) == 0 ? turns : 0);
+        alone[at] = compute_in_slices(tdm_group_rank(world) == 0 ? turns : 0);
         const double computing = now_ms(CLOCK_THREAD_CPUTIME_ID) - thread, waits = now_ms(CLOCK_MONOTONIC);
         st = tdm_work_wait(work);
         const double end = now_ms(CLOCK_MONOTONIC);
         both[at] = end - begin;
+        extra[at] = both[at] - alone[at];
         rest[at] = end - waits;
         copying[at] = now_ms(CLOCK_PROCESS_CPUTIME_ID) - process - computing;
     }
     free(data);
     if (st == TDM_OK && tdm_group_rank(world) == 0) {
-        const double computation = median(alone), together = median(both);
-        printf("bytes %zu  computation %.2f  allreduce %.2f  both %.2f  cost %.2f  copying %.2f  left for wait %.2f\n", nbytes, computation,
-               median(call), together, together - computation, median(copying), median(rest));
+        printf("bytes %zu  computation %.2f  allreduce %.2f  both %.2f  cost %.2f  copying %.2f  left for wait %.2f\n", nbytes,
+               median(alone, ROUNDS), median(call, ROUNDS), median(both, ROUNDS), median(extra, ROUNDS) - median(jitter, ROUNDS), median(copying, ROUNDS),
+               median(rest, ROUNDS));
     }
     return st;
 }
