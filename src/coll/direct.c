@@ -7,7 +7,8 @@
  *                                                           `----- written by rank 0
  * A meeting before (inputs are ready) and one after (outputs are written, inputs are free again). In place is safe: a slice
  * is read by its owner alone, and each tile of it before it is written. Slices are cut at cache lines, so that no two ranks
- * write one line.
+ * write one line. Whose slice is where makes no difference to what crosses between NUMA nodes, as each is read from and written to all
+ * buffers; who copies goes to near ranks first (near.c).
  *
  * `direct_read` is the same for buffers that peers can only read, from the other process: an allreduce keeps the sum of a slice
  * with its owner, and after one more meeting the others fetch it.
@@ -17,6 +18,7 @@
  * Paper  reduce-scatter, then all-gather, with loads and stores for messages: Thakur, Rabenseifner and Gropp,
  *        IJHPCA 19(1), 2005, doi:10.1177/1094342005051521 */
 #include "coll/algorithm.h"
+#include "coll/near.h"
 
 #define LINE_BYTES 64
 
@@ -31,12 +33,11 @@ static tdmi_range slice(const tdmi_call *call, tdmi_buffer buffer, int n, int ra
     return tdmi_range_of(buffer, first, end - first);
 }
 
-/* Gather, scatter, alltoall: a rank copies its parts out of the others' inputs, its own first and then from the right, so that
- * not all read the same rank. */
-static void fetch(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+/* Gather, scatter, alltoall: a rank copies its parts out of the others' inputs, its own first. */
+static void fetch(tdmi_steps *s, const tdmi_call *call, int rank, int n, const int *order)
 {
     for (int k = 0; k < n; k++) {
-        const int from = (rank + k) % n;
+        const int from = order[k];
         const size_t count = tdmi_call_expects(call, rank, from);
         tdmi_range src = tdmi_range_of(TDMI_BUFFER_IN, 0, count);
         if (call->coll != TDMI_COLL_GATHER)
@@ -47,13 +48,13 @@ static void fetch(tdmi_steps *s, const tdmi_call *call, int rank, int n)
 }
 
 /* direct_read: nobody writes in others' buffers. The owner keeps the sum of its slice, the others fetch it. */
-static void allreduce_by_reading(tdmi_steps *s, const tdmi_call *call, int rank, int n)
+static void allreduce_by_reading(tdmi_steps *s, const tdmi_call *call, int rank, int n, const int *order)
 {
     tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), rank, slice(call, TDMI_BUFFER_OUT, n, rank));
     tdmi_steps_meet(s);
     for (int k = 1; k < n; k++) {
-        const tdmi_range part = slice(call, TDMI_BUFFER_OUT, n, (rank + k) % n);
-        tdmi_steps_copy_from(s, (rank + k) % n, part, part);
+        const tdmi_range part = slice(call, TDMI_BUFFER_OUT, n, order[k]);
+        tdmi_steps_copy_from(s, order[k], part, part);
     }
 }
 
@@ -65,11 +66,13 @@ static void write_steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topolog
         return;
     }
     const size_t count = call->count;
+    int order[n];
+    tdmi_near_first(topology, order);
     tdmi_steps_meet(s);
     switch (call->coll) {
     case TDMI_COLL_ALLREDUCE:
         if (reads)
-            allreduce_by_reading(s, call, rank, n);
+            allreduce_by_reading(s, call, rank, n, order);
         else
             tdmi_steps_reduce_from(s, slice(call, TDMI_BUFFER_IN, n, rank), -1, slice(call, TDMI_BUFFER_OUT, n, rank));
         break;
@@ -78,7 +81,7 @@ static void write_steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topolog
         break;
     case TDMI_COLL_ALL_GATHER:
         for (int k = 0; k < n; k++) {
-            const int from = (rank + k) % n;
+            const int from = order[k];
             const tdmi_range dst = tdmi_call_out_part(call, from);
             tdmi_steps_copy_from(s, from, tdmi_range_of(TDMI_BUFFER_IN, 0, dst.count), dst);
         }
@@ -88,7 +91,7 @@ static void write_steps(tdmi_steps *s, const tdmi_call *call, const tdmi_topolog
         break;
     case TDMI_COLL_GATHER:
     case TDMI_COLL_SCATTER:
-    case TDMI_COLL_ALLTOALL: fetch(s, call, rank, n); break;
+    case TDMI_COLL_ALLTOALL: fetch(s, call, rank, n, order); break;
     case TDMI_COLL_BROADCAST:
         if (rank != call->root)
             tdmi_steps_copy_from(s, call->root, tdmi_range_of(TDMI_BUFFER_IN, 0, count),

@@ -6,6 +6,7 @@
 #define TDMI_COLL_STEPS_H
 
 #include "coll/op.h"
+#include "core/domain.h"
 
 /* Which buffer a range lies in. IN and OUT are the caller's. ACC is this rank's scratch of `acc_count` elements in the
  * accumulate type (tdmi_call_acc_dtype). STAGE is this rank's block in
@@ -117,6 +118,7 @@ typedef struct tdmi_topology {
     const int *node; /* [n]; NULL: all on one */
     const int *order[TDMI_SHAPES];      /* [n] the ranks at the places of a shape; NULL: 0, 1, 2 ... */
     const int *node_order[TDMI_SHAPES]; /* the same of nodes */
+    const tdmi_domain *domain;          /* [n], where each rank's CPUs are, to go to near memory first; NULL: all alike */
     const char *transport;              /* "shm", "tcp", "shm+tcp"; NULL: not known */
     const double *pair_ns;              /* [n * n] nanoseconds a byte from rank to rank, 0 inside a node; NULL: all links are alike */
     const struct tdmi_tuning *tuning;   /* what was measured, the same on all ranks; NULL: nothing */

@@ -101,6 +101,7 @@ struct tdm_group {
     int *world_rank;        /* [size] */
     bool *is_local;         /* [size]; shares memory with this rank */
     int *node;              /* [size]; see tdmi_topology */
+    tdmi_domain *domain;    /* [size], see tdmi_topology; NULL: all alike, or not all on one node */
     int *orders;            /* [TDMI_SHAPES * size], then [TDMI_SHAPES * nodes]: see tdmi_topology; NULL: as they are */
     double *pair_ns;        /* [size * size], NULL: not measured; see tdmi_topology */
     tdmi_tuning tuning;     /* what rank 0 has measured; constant once the group is made */

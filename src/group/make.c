@@ -152,6 +152,26 @@ static tdm_status find_boards(tdm_group *group, const tdmi_record *records)
     return TDM_OK;
 }
 
+/* Where the ranks' CPUs are: as they were when they joined. Of two there is nothing to put in order. */
+static tdm_status learn_domains(tdm_group *group)
+{
+    if (group->local_size != group->size || group->size < 3)
+        return TDM_OK;
+    tdmi_domain *domain = tdmi_calloc((size_t)group->size, sizeof *domain, "group");
+    if (domain == NULL)
+        return TDM_ERR_NO_MEMORY;
+    bool differ = false;
+    for (int r = 0; r < group->size; r++) {
+        domain[r] = tdmi_node_domain(group->world->node, group->world_rank[r]);
+        differ = differ || domain[r].node != domain[0].node || domain[r].cache != domain[0].cache;
+    }
+    if (differ)
+        group->domain = domain;
+    else
+        tdmi_free(domain);
+    return TDM_OK;
+}
+
 /* Finds out who is where and connects. */
 static tdm_status meet(tdm_group *group)
 {
@@ -172,6 +192,8 @@ static tdm_status meet(tdm_group *group)
         status = join_node(group, records, deadline_ns);
     if (status == TDM_OK)
         status = find_boards(group, records);
+    if (status == TDM_OK)
+        status = learn_domains(group);
     if (status == TDM_OK)
         status = tdmi_links_make(group, records, deadline_ns);
     if (status == TDM_OK)
@@ -253,7 +275,7 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
     group->team.world_rank = group->world_rank;
     group->team.node = world->node;
     group->team.topology = (tdmi_topology){.rank = rank, .n = size, .node = group->local_size == size ? NULL : group->node,
-                                           .transport = tdm_group_transport(group), .pair_ns = group->pair_ns, .tuning = &group->tuning};
+                                           .domain = group->domain, .transport = tdm_group_transport(group), .pair_ns = group->pair_ns, .tuning = &group->tuning};
     for (int shape = 0, nodes = tdmi_topology_nodes(&group->team.topology); shape < TDMI_SHAPES && group->orders != NULL; shape++) {
         group->team.topology.order[shape] = group->orders + shape * size;
         group->team.topology.node_order[shape] = group->orders + TDMI_SHAPES * size + shape * nodes;
@@ -297,6 +319,7 @@ void tdmi_group_unmake(tdm_group *group)
     tdmi_free(group->is_local);
     tdmi_free(group->node);
     tdmi_tuning_free(&group->tuning);
+    tdmi_free(group->domain);
     tdmi_free(group->orders);
     tdmi_free(group->pair_ns);
     tdmi_free(group->host_name);

@@ -43,6 +43,7 @@ HOMES = {
     "dnnl.h": "src/kernels/onednn",
     "cblas.h": "src/kernels/blas",
     "omp.h": "src/kernels/threads.c",
+    "hwloc.h": "src/core/domain.c",
     "mpi.h": "src/engine/mpi",
     "ucp/api/ucp.h": "src/transport/ucx",
     "ucs/debug/log_def.h": "src/transport/ucx",

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAGE ((size_t)4096)
@@ -115,6 +117,17 @@ tdm_status tdmi_arena_create(size_t nbytes, size_t stagger, tdmi_arena **out)
     pthread_mutex_unlock(&arenas_lock);
     *out = arena;
     return TDM_OK;
+}
+
+void tdmi_arena_prefer(tdmi_arena *arena, int node)
+{
+    unsigned long nodes[16] = {0};
+    const size_t bits = 8 * sizeof *nodes;
+    if (node < 0 || (size_t)node >= 8 * sizeof nodes)
+        return;
+    nodes[(size_t)node / bits] = 1ul << ((size_t)node % bits);
+    /* The policy of the file, so it holds for what peers take too. Where the kernel has none, where is all the same. */
+    (void)syscall(SYS_mbind, arena->base, arena->nbytes, MPOL_PREFERRED, nodes, 8 * sizeof nodes, 0);
 }
 
 tdmi_arena *tdmi_arena_find(uint64_t number)

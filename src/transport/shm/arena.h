@@ -14,6 +14,9 @@ typedef struct tdmi_arena tdmi_arena;
 /* nbytes of address space, no memory yet. `stagger`: blocks of a page or more start this many bytes (modulo 4096, a multiple
  * of 128) behind a page, so that equal blocks of different ranks do not agree modulo 4096, which would slow sums down. */
 tdm_status tdmi_arena_create(size_t nbytes, size_t stagger, tdmi_arena **out);
+/* Memory of it that is taken from now on, by whomever, comes from this NUMA node as long as that has some. -1: from where the kernel
+ * likes. */
+void tdmi_arena_prefer(tdmi_arena *arena, int node);
 /* The arena of a peer, received as a descriptor; takes fd, also on failure. */
 tdm_status tdmi_arena_map(int fd, size_t nbytes, tdmi_arena **out);
 /* The arena of this number if it is one of this process, with one more reference; else NULL. Number 0 is none. */

@@ -69,6 +69,8 @@ tdm_status tdmi_node_create(int rank, int world_size, size_t arena_nbytes, tdmi_
     }
     self->control = (tdmi_control *)(void *)tdmi_arena_base(self->arena);
     self->control->cpus = tdmi_cpus_own();
+    self->control->domain = world_size > 1 ? tdmi_domain_of(&self->control->cpus) : (tdmi_domain){-1, -1};
+    tdmi_arena_prefer(self->arena, self->control->domain.node);
     tdmi_node_register_for_fences(node);
     status = tdmi_reader_open(node);
     if (status != TDM_OK) {
@@ -257,6 +259,11 @@ bool tdmi_node_crowded(const tdmi_node *node)
         if (node->peers[r].control != NULL)
             set[n++] = &node->peers[r].control->cpus;
     return tdmi_cpus_crowded(set, n, tdmi_cpu_quota());
+}
+
+tdmi_domain tdmi_node_domain(const tdmi_node *node, int rank)
+{
+    return node->peers[rank].control->domain;
 }
 
 tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank)

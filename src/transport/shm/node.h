@@ -5,6 +5,7 @@
 #ifndef TDMI_TRANSPORT_SHM_NODE_H
 #define TDMI_TRANSPORT_SHM_NODE_H
 
+#include "core/domain.h"
 #include "core/error.h"
 #include "store/auth.h"
 #include "transport/shm/arena.h"
@@ -39,6 +40,8 @@ void tdmi_node_destroy(tdmi_node *node);
 bool tdmi_node_has(const tdmi_node *node, int rank);
 /* Whether some of the ranks joined so far have to share a CPU. */
 bool tdmi_node_crowded(const tdmi_node *node);
+/* Where the CPUs of a rank are that has joined. */
+tdmi_domain tdmi_node_domain(const tdmi_node *node, int rank);
 tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank);
 
 /* Where peers find [address, address + nbytes); owner TDMI_NOWHERE if they cannot. */

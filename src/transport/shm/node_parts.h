@@ -2,7 +2,7 @@
 #ifndef TDMI_TRANSPORT_SHM_NODE_PARTS_H
 #define TDMI_TRANSPORT_SHM_NODE_PARTS_H
 
-#include "core/cpu.h"
+#include "core/domain.h"
 #include "transport/shm/node.h"
 
 #include <pthread.h>
@@ -16,6 +16,7 @@ typedef struct tdmi_control {
     /* written before anybody joins */
     bool fences;                             /* the owner's process is registered with membarrier(), and its sleepers use it */
     tdmi_cpus cpus;                          /* it may run on */
+    tdmi_domain domain;                      /* they are in */
     uint64_t probe_address, probe_word;      /* what peers try to read from its own memory */
     /* written when it has tried */
     _Atomic uint32_t reads;                  /* what came of the owner's tries; release, after the next two */

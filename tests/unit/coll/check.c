@@ -181,7 +181,7 @@ void check_collective(const tdmi_algorithm *algorithm, tdmi_coll coll, tdm_dtype
         memset(buffers[i].out, 0x5a, replay_out_bytes(call, i % n, n));
         memcpy(buffers[i].in, inputs[i], in_bytes);
     }
-    tdmi_topology topology = {.n = n, .node = options.node};
+    tdmi_topology topology = {.n = n, .node = options.node, .domain = options.domain};
     for (int shape = 0; shape < TDMI_SHAPES; shape++) {
         topology.order[shape] = options.order;
         topology.node_order[shape] = options.node_order;

@@ -10,6 +10,7 @@ typedef struct check_options {
     bool races;
     bool uneven;     /* parts of different sizes, some empty */
     const int *node, *order, *node_order; /* as in tdmi_topology; the orders of every shape */
+    const tdmi_domain *domain;
     unsigned seed;
     int root;        /* 0: the middle one; else root - 1 */
 } check_options;

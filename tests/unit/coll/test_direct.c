@@ -19,6 +19,17 @@ static void every_operation_is_right_for_any_ranks(void **state)
         }
 }
 
+static void results_do_not_depend_on_where_ranks_sit(void **state)
+{
+    (void)state;
+    static const tdmi_domain domain[] = {{1, 8}, {0, 0}, {1, 8}, {0, 4}, {1, 8}, {-1, -1}, {0, 0}};
+    for (int coll = 0; coll < TDMI_COLL_COUNT; coll++)
+        for (int n = 2; n <= 7; n++)
+            for (int how = 0; how < 4; how++)
+                check_collective(how % 2 == 0 ? &tdmi_direct : &tdmi_direct_read, (tdmi_coll)coll, TDM_F32, TDM_SUM, n, 1003,
+                                 (check_options){.domain = domain, .in_place = how > 1, .races = true, .seed = (unsigned)n});
+}
+
 static void every_type_is_right(void **state)
 {
     (void)state;
@@ -66,6 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_is_right_for_any_ranks),
+        cmocka_unit_test(results_do_not_depend_on_where_ranks_sit),
         cmocka_unit_test(every_type_is_right),
         cmocka_unit_test(reading_writes_in_own_buffers_only),
         cmocka_unit_test(two_meetings_a_call_and_one_a_barrier),

@@ -7,7 +7,9 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <linux/mempolicy.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -36,6 +38,27 @@ static void memory_comes_with_a_block_and_goes_with_it(void **state)
     assert_true(backed(arena) <= empty + 8192); /* a page it shared with a neighbour may stay */
     assert_false(tdmi_arena_give(arena, block));
     assert_true(tdmi_arena_give(arena, space));
+    tdmi_arena_release(arena);
+}
+
+static void memory_is_wanted_from_the_owners_node(void **state)
+{
+    (void)state;
+    tdmi_arena *arena, *peer;
+    int mode = -1;
+    unsigned long nodes[16] = {0};
+    assert_int_equal(tdmi_arena_create(1 << 20, 0, &arena), TDM_OK);
+    tdmi_arena_prefer(arena, -1);
+    tdmi_arena_prefer(arena, 1000); /* which no kernel has: nothing happens */
+    assert_int_equal(tdmi_arena_map(dup(tdmi_arena_fd(arena)), tdmi_arena_nbytes(arena), &peer), TDM_OK);
+    tdmi_arena_prefer(arena, 0);
+    char *theirs = tdmi_arena_base(peer) + 8192; /* it holds for whoever takes memory */
+    if (syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof nodes, theirs, MPOL_F_ADDR) == 0) {
+        assert_int_equal(mode, MPOL_PREFERRED);
+        assert_int_equal(nodes[0], 1);
+    }
+    theirs[0] = 1;
+    tdmi_arena_release(peer);
     tdmi_arena_release(arena);
 }
 
@@ -89,6 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_comes_with_a_block_and_goes_with_it),
+        cmocka_unit_test(memory_is_wanted_from_the_owners_node),
         cmocka_unit_test(a_peer_maps_the_same_memory),
         cmocka_unit_test(threads_find_an_arena_of_their_process_by_its_number),
         cmocka_unit_test(a_full_arena_says_how_large_the_hole_is),
