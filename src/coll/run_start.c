@@ -75,23 +75,25 @@ static tdm_status make_far(tdmi_run *run, const tdmi_way *way)
     return grow(&run->far, &run->far_nbytes, (size_t)run->team->n * TDMI_FAR_BYTES, "coll read from peers");
 }
 
+/* Both in one block, which is as large as a huge page; not a whole number of pages apart, so that their addresses do not agree
+ * modulo 4096. */
 static tdm_status make_stages(tdmi_team *team)
 {
-    tdmi_arena *arena = tdmi_node_arena(team->node, team->world_rank[team->rank]);
+    const size_t apart = TDMI_STAGE_BYTES + 1408;
+    void *blocks;
+    if (team->stage[0].own != NULL)
+        return TDM_OK;
     for (int i = 0; i < 2; i++) {
-        tdmi_stage *stage = &team->stage[i];
-        void *block;
-        if (stage->own != NULL)
-            continue;
-        if (stage->block == NULL)
-            stage->block = tdmi_calloc((size_t)team->n, sizeof *stage->block, "coll stage");
-        if (stage->block == NULL)
+        if (team->stage[i].block == NULL)
+            team->stage[i].block = tdmi_calloc((size_t)team->n, sizeof *team->stage[i].block, "coll stage");
+        if (team->stage[i].block == NULL)
             return TDM_ERR_NO_MEMORY;
-        tdm_status status = tdmi_arena_take(arena, TDMI_STAGE_BYTES, &block);
-        if (status != TDM_OK)
-            return tdmi_fail_while(status, "making the staging blocks of group %s", team->name);
-        stage->own = stage->block[team->rank] = block;
     }
+    tdm_status status = tdmi_arena_take(tdmi_node_arena(team->node, team->world_rank[team->rank]), apart + TDMI_STAGE_BYTES, &blocks);
+    if (status != TDM_OK)
+        return tdmi_fail_while(status, "making the staging blocks of group %s", team->name);
+    for (int i = 0; i < 2; i++)
+        team->stage[i].own = team->stage[i].block[team->rank] = (char *)blocks + (size_t)i * apart;
     return TDM_OK;
 }
 

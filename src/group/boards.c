@@ -9,7 +9,7 @@ struct tdmi_old_board {
     tdmi_board *board;
     uint32_t watchers;
     char *rings;
-    char *stage[2];
+    char *stages; /* both; the first */
     tdmi_row *rows;
 };
 
@@ -24,9 +24,8 @@ static void sweep(tdmi_world *world)
             at = &old->next;
             continue;
         }
-        for (int i = 0; i < 2; i++)
-            if (old->stage[i] != NULL)
-                (void)tdmi_arena_give(arena, old->stage[i]);
+        if (old->stages != NULL)
+            (void)tdmi_arena_give(arena, old->stages);
         if (old->rows != NULL)
             (void)tdmi_arena_give(arena, old->rows);
         (void)tdmi_arena_give(arena, old->rings);
@@ -59,7 +58,7 @@ void tdmi_boards_leave(tdm_group *group)
     *old = (struct tdmi_old_board){.board = group->board,
                                    .rings = group->rings,
                                    .watchers = (uint32_t)group->local_size,
-                                   .stage = {group->team.stage[0].own, group->team.stage[1].own},
+                                   .stages = group->team.stage[0].own,
                                    .rows = group->team.rows};
     pthread_mutex_lock(&world->lock);
     old->next = world->old_boards;

@@ -103,10 +103,10 @@ static const char *too_small_an_arena(tdm_group *none, void *arg)
     const tdm_group_options options = ranks_options();
     tdm_group *group;
     char *data = calloc(1, 1 << 20);
-    setenv("TANDEM_ARENA_BYTES", "2M", 1);
+    setenv("TANDEM_ARENA_BYTES", "3M", 1);
     CHECK_OK(tdm_group_create(&options, &group));
     CHECK_THAT(tdm_allreduce(group, data, data, 1 << 20, TDM_U8, TDM_SUM, NULL) == TDM_ERR_NO_MEMORY);
-    CHECK(strstr(tdm_error_text(), "arena of 2097152 bytes: a block of 1048576 is needed, the largest hole is") != NULL &&
+    CHECK(strstr(tdm_error_text(), "arena of 3145728 bytes: a block of 2098560 is needed, the largest hole is") != NULL &&
               strstr(tdm_error_text(), "TANDEM_ARENA_BYTES") != NULL,
           "%s", tdm_error_text());
     CHECK_OK(tdm_barrier(group, NULL)); /* the group goes on */
