@@ -111,6 +111,7 @@ TDM_API void tdm_work_free(tdm_work *work);
  * Collectives between begin and end are one set with one handle. Calls that follow each other and are alike but for their counts
  * (operation, dtype, op, root) are made as one, over a packed buffer, if they are short: 64 KiB each, 1 MiB together. Longer
  * ones, uneven ones, barriers and those with made operations keep their places in the order. Bits are those of single calls.
+ * Those on memory of a device (engine nccl) come last and start together.
  *   begin  the calls behind it may be started at once or at the end; they set *work to NULL; buffers are borrowed until the
  *          handle of the set is waited for (or the end returns). A call with a bad argument fails alone and is no part of it
  *   end    work NULL: blocks. Otherwise a handle; it may be kept

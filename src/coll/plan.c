@@ -34,7 +34,7 @@ static bool same(const tdmi_plan *plan, const tdmi_call *call, bool fused, int n
 {
     const tdmi_call *own = &plan->call;
     return own->coll == call->coll && own->dtype == call->dtype && own->op == call->op && own->root == call->root &&
-           own->count == call->count && plan->fused == fused && own->uneven == call->uneven &&
+           own->count == call->count && plan->fused == fused && own->uneven == call->uneven && own->on_device == call->on_device &&
            (call->uneven || own->parts_hash == call->parts_hash) &&
            (!call->uneven ||
             (same_counts(own->in_counts, call->in_counts, n) && same_counts(own->out_counts, call->out_counts, n)));
@@ -178,6 +178,21 @@ static tdmi_call padded_call(const tdmi_call *call, int n)
     return padded;
 }
 
+/* A barrier that compares the call; what pairs compare is not in slots that go with it. Of a difference between two others a rank
+ * hears only if it meets them once more. */
+static tdm_status make_meeting(tdmi_plan *plan, const tdmi_topology *topology, unsigned reach)
+{
+    const tdmi_call barrier = tdmi_barrier_call();
+    tdmi_way *way = &plan->way;
+    tdm_status status = tdmi_select(&barrier, topology, reach & ~TDMI_NEEDS_SLOT, &way->algorithm, way->why);
+    if (status != TDM_OK)
+        return status;
+    way->algorithm->steps(&way->steps, &barrier, topology);
+    if (tdmi_call_is_pairwise(&plan->call))
+        way->algorithm->steps(&way->steps, &barrier, topology);
+    return way->steps.status != TDM_OK ? way->steps.status : note_needs(way, &plan->call, topology->rank, topology->n);
+}
+
 static tdm_status make(tdmi_plan *plan, const tdmi_topology *topology, unsigned reach, bool can_share)
 {
     const int rank = topology->rank, n = topology->n;
@@ -185,6 +200,8 @@ static tdm_status make(tdmi_plan *plan, const tdmi_topology *topology, unsigned 
     /* Without buffers there is nothing to reach. All ranks must see that alike, so uneven calls count as having some. */
     const bool no_buffers = call->coll == TDMI_COLL_BARRIER || (!call->uneven && call->count == 0);
     const unsigned shared = can_share ? TDMI_NEEDS_SHARED : 0;
+    if (call->on_device)
+        return make_meeting(plan, topology, reach | shared);
     if (plan->fused && can_share) {
         fused_steps(&plan->way.steps, call, rank, n);
         tdm_status status = plan->way.steps.status != TDM_OK ? plan->way.steps.status : note_needs(&plan->way, call, rank, n);

@@ -256,7 +256,7 @@ tdm_status tdmi_run_start(tdmi_run *run, tdmi_team *team, uint64_t number, const
         return status;
     run->team = team;
     run->request = *request;
-    run->request.call = plan->call; /* whose arrays live on */
+    run->request.call = call.on_device ? tdmi_barrier_call() : plan->call; /* whose arrays live on */
     run->op = request->call.op;
     run->in = request->in;
     run->plan = plan;

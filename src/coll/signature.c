@@ -6,6 +6,8 @@
 
 #define FUSED 0x80u
 #define UNEVEN 0x40u
+#define DEVICE 0x20u
+#define FLAGS (FUSED | UNEVEN | DEVICE)
 #define NO_ALGORITHM 0xffu
 
 static uint8_t number_of(const tdmi_algorithm *algorithm)
@@ -32,7 +34,7 @@ static uint64_t get_u64(const uint8_t *in)
 
 static bool is_pairwise(const uint8_t signature[TDMI_SIGNATURE_BYTES])
 {
-    const tdmi_call call = {.coll = (tdmi_coll)(signature[0] & ~(FUSED | UNEVEN)), .uneven = (signature[0] & UNEVEN) != 0};
+    const tdmi_call call = {.coll = (tdmi_coll)(signature[0] & ~FLAGS), .uneven = (signature[0] & UNEVEN) != 0};
     return tdmi_call_is_pairwise(&call);
 }
 
@@ -47,7 +49,7 @@ void tdmi_signature_write(const tdmi_call *call, bool fused, const tdmi_algorith
         count = call->parts_total;
         extra = call->parts_hash;
     }
-    out[0] = (uint8_t)((unsigned)call->coll | (fused ? FUSED : 0) | (call->uneven ? UNEVEN : 0));
+    out[0] = (uint8_t)((unsigned)call->coll | (fused ? FUSED : 0) | (call->uneven ? UNEVEN : 0) | (call->on_device ? DEVICE : 0));
     out[1] = (uint8_t)call->dtype;
     out[2] = tdmi_op_wire_code(call->op);
     out[3] = number_of(algorithm);
@@ -71,7 +73,7 @@ static const char *algorithm_name(uint8_t number)
 
 void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *text, size_t nbytes)
 {
-    const tdmi_coll coll = (tdmi_coll)(signature[0] & ~(FUSED | UNEVEN));
+    const tdmi_coll coll = (tdmi_coll)(signature[0] & ~FLAGS);
     const bool uneven = (signature[0] & UNEVEN) != 0;
     uint32_t root = 0;
     for (int i = 0; i < 4; i++)
@@ -89,8 +91,8 @@ void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *te
     if (coll == TDMI_COLL_BARRIER)
         snprintf(text, nbytes, "barrier");
     else
-        snprintf(text, nbytes, "%s%s%s%s of %s%s%s%s", calls, tdmi_coll_name(coll), uneven ? "v" : "", signature[0] & FUSED ? " with an epilogue" : "",
-                 count, tdm_dtype_name((tdm_dtype)signature[1]), op, place);
+        snprintf(text, nbytes, "%s%s%s%s of %s%s%s%s%s", calls, tdmi_coll_name(coll), uneven ? "v" : "", signature[0] & FUSED ? " with an epilogue" : "",
+                 count, tdm_dtype_name((tdm_dtype)signature[1]), op, place, (signature[0] & DEVICE) != 0 ? " on a device" : "");
 }
 
 tdm_status tdmi_part_mismatch(const char *group, uint64_t number, const tdmi_call *call, int from, uint64_t given, int to,
@@ -117,7 +119,7 @@ tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, int rank_
         return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s: rank %d makes %s, but rank %d makes %s; all ranks must make "
                          "the same calls in the same order", (unsigned long long)number, group, rank_a, text_a, rank_b, text_b);
     if (is_pairwise(a) && memcmp(a, b, 8) == 0) {
-        const tdmi_call call = {.coll = (tdmi_coll)(a[0] & ~(FUSED | UNEVEN)), .dtype = (tdm_dtype)a[1]};
+        const tdmi_call call = {.coll = (tdmi_coll)(a[0] & ~FLAGS), .dtype = (tdm_dtype)a[1]};
         const bool forth = memcmp(a + 8, b + 16, 8) != 0;
         return tdmi_part_mismatch(group, number, &call, forth ? rank_a : rank_b, get_u64(forth ? a + 8 : b + 8),
                                   forth ? rank_b : rank_a, get_u64(forth ? b + 16 : a + 16));

@@ -4,7 +4,7 @@
 
 #include "coll/steps.h"
 
-/* coll (bit 7: fused, bit 6: uneven) at 0, dtype at 1, op at 2, algorithm at 3, root at 4, count at 8, extra at 16; little
+/* coll (bit 7: fused, bit 6: uneven, bit 5: on a device) at 0, dtype at 1, op at 2, algorithm at 3, root at 4, count at 8, extra at 16; little
  * endian. Where all ranks know all parts, count is their sum and extra a hash of them. Of even parts
  * extra is 0; or of several calls packed into one their number << 48 and a hash of their counts. Where only
  * pairs know (tdmi_call_is_pairwise), count is what the writer gives to the reader and extra what it expects from it. */

@@ -106,6 +106,7 @@ typedef struct tdmi_call {
     const size_t *in_counts, *out_counts; /* [n] or NULL */
     uint64_t parts_total, parts_hash;     /* of an uneven all_gather or reduce_scatter, for comparing: tdmi_call_note_parts.
                                              Even, hash not 0: several calls packed into one, their number << 48 | hash of counts */
+    bool on_device; /* an engine does it there; what is left to do here is a barrier at which the calls are compared */
 } tdmi_call;
 
 /* How the messages of an algorithm lie between its places. Where sums may be reordered each shape has an order of its own, in which
@@ -140,6 +141,10 @@ tdm_dtype tdmi_call_acc_dtype(const tdmi_call *call);
 /* The part of this rank's IN for `peer`, of its OUT from `peer`; the whole buffer where it has no parts. */
 tdmi_range tdmi_call_in_part(const tdmi_call *call, int peer);
 tdmi_range tdmi_call_out_part(const tdmi_call *call, int peer);
+static inline tdmi_call tdmi_barrier_call(void)
+{
+    return (tdmi_call){.coll = TDMI_COLL_BARRIER, .dtype = TDM_U8, .op = TDM_SUM, .root = -1};
+}
 /* Fills parts_total and parts_hash. */
 void tdmi_call_note_parts(tdmi_call *call, int n);
 /* Elements that `rank`, whose call this is, gives to `peer` and expects of it, in a gather, scatter or alltoall. */

@@ -48,6 +48,8 @@ struct tdmi_engine_ops {
     tdm_status (*start)(tdmi_engine *engine, const tdmi_request *request, tdmi_engine_call **out);
     /* Starts a call that is done once more, with the same buffers; allocates nothing. After an error it is still to be ended. */
     tdm_status (*again)(tdmi_engine_call *call);
+    /* Calls between true and false start together, at false, whose error is the group's end. NULL: it would gain nothing. */
+    tdm_status (*gather)(tdmi_engine *engine, bool begins);
     tdm_status (*test)(tdmi_engine_call *call, bool *done); /* moves it on; an error is the group's end */
     void (*end)(tdmi_engine_call *call);                    /* of a call that is done; else it is left to its fate */
 

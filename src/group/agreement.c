@@ -21,6 +21,7 @@ static uint64_t mix(uint64_t h)
 void tdmi_agreement_sign(const tdm_work *work, int peer, uint8_t signature[TDMI_SIGNATURE_BYTES])
 {
     tdmi_call call = work->asked.call;
+    call.on_device = !tdmi_group_meets_alone(work->group);
     call.op = tdmi_op_base(call.op); /* a premultiplied sum may have another factor on each rank */
     tdmi_signature_write(&call, work->asked.epilogue != NULL, NULL, work->group->rank, peer, signature);
 }

@@ -8,7 +8,7 @@
  * compared like everything else. A set keeps its memory for the next one.
  *
  * Threads: the owner of the group, as for calls; group.lock is taken by the calls underneath. */
-#include "group/group.h"
+#include "group/set.h"
 
 #include "core/memory.h"
 
@@ -18,37 +18,12 @@
 #define PACKED_BYTES ((size_t)1 << 20) /* of a packed call */
 #define LINE_BYTES 128
 
-/* Calls [first, first + count) of a set, made as one. */
-typedef struct piece {
-    size_t first, count;
-    tdmi_call call;    /* packed */
-    tdm_work *work;
-    bool moved;        /* results are where the caller wants them */
-    char *in, *out;    /* packed; in == out where the operation allows it. In `memory` */
-    char *memory;      /* kept; in the arena where the ranks share memory */
-    size_t nbytes;
-} piece;
-
-struct tdmi_set {
-    tdmi_set *next;        /* in the group's list of idle sets */
-    tdmi_set *next_made;   /* in the list of all sets the group ever made */
-    tdm_group *group;
-    tdmi_request *request; /* calls as they were made, of pieces that are packed */
-    size_t request_count, request_capacity;
-    piece *piece;
-    size_t piece_count, piece_capacity;
-    atomic_size_t left;    /* pieces that on_done waits for */
-    tdm_done on_done;
-    void *on_done_arg;
-    tdm_status status;     /* of those that are over */
-};
-
 static tdmi_arena *arena_of(const tdm_group *group)
 {
     return group->team.is_local && group->size > 1 ? tdmi_node_arena(group->world->node, group->world->rank) : NULL;
 }
 
-static void free_memory(const tdm_group *group, piece *p)
+static void free_memory(const tdm_group *group, tdmi_piece *p)
 {
     if (p->memory != NULL && arena_of(group) != NULL)
         (void)tdmi_arena_give(arena_of(group), p->memory);
@@ -58,7 +33,7 @@ static void free_memory(const tdm_group *group, piece *p)
     p->nbytes = 0;
 }
 
-static tdm_status make_memory(const tdm_group *group, piece *p, size_t nbytes)
+static tdm_status make_memory(const tdm_group *group, tdmi_piece *p, size_t nbytes)
 {
     if (nbytes <= p->nbytes)
         return TDM_OK;
@@ -78,10 +53,16 @@ static tdm_status make_memory(const tdm_group *group, piece *p, size_t nbytes)
 
 /* ---- what is packed ---- */
 
+/* Memory of a device is not copied here. */
+static bool is_gathered(const tdm_group *group, const tdmi_request *request)
+{
+    return group->engine != NULL && group->engine->ops->gather != NULL && tdmi_group_engine_takes(group, request);
+}
+
 static bool is_packable(const tdm_group *group, const tdmi_request *request)
 {
     const tdmi_call *call = &request->call;
-    return !call->uneven && call->coll != TDMI_COLL_BARRIER && (unsigned)call->op < TDM_OP_COUNT &&
+    return !is_gathered(group, request) && !call->uneven && call->coll != TDMI_COLL_BARRIER && (unsigned)call->op < TDM_OP_COUNT &&
            tdmi_call_bytes(call, group->size) <= CALL_BYTES;
 }
 
@@ -90,7 +71,7 @@ static bool is_alike(const tdmi_call *a, const tdmi_call *b)
     return a->coll == b->coll && a->dtype == b->dtype && a->op == b->op && a->root == b->root;
 }
 
-static uint64_t hash_of(const tdmi_set *set, const piece *p)
+static uint64_t hash_of(const tdmi_set *set, const tdmi_piece *p)
 {
     uint64_t hash = 0;
     for (size_t i = 0; i < p->count; i++)
@@ -98,8 +79,7 @@ static uint64_t hash_of(const tdmi_set *set, const piece *p)
     return hash;
 }
 
-/* Between the callers' buffers and the packed ones. */
-static void move(const tdm_group *group, const tdmi_set *set, const piece *p, bool results)
+void tdmi_set_move(const tdm_group *group, const tdmi_set *set, const tdmi_piece *p, bool results)
 {
     const int rank = group->rank, n = group->size;
     const tdmi_call *call = &p->call;
@@ -122,7 +102,7 @@ static void move(const tdm_group *group, const tdmi_set *set, const piece *p, bo
     }
 }
 
-static tdm_status lay_out(const tdm_group *group, piece *p)
+static tdm_status lay_out(const tdm_group *group, tdmi_piece *p)
 {
     const size_t size = tdm_dtype_size(p->call.dtype);
     const size_t in = (tdmi_call_in_count(&p->call, group->rank, group->size) * size + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -138,8 +118,8 @@ static tdm_status lay_out(const tdm_group *group, piece *p)
 static tdm_status flush(tdm_group *group)
 {
     tdmi_set *set = group->set;
-    piece *p = set->piece_count > 0 ? &set->piece[set->piece_count - 1] : NULL;
-    if (p == NULL || p->work != NULL)
+    tdmi_piece *p = set->piece_count > 0 ? &set->piece[set->piece_count - 1] : NULL;
+    if (p == NULL || p->work != NULL || p->gathered)
         return TDM_OK;
     tdmi_request request = set->request[p->first];
     p->moved = p->count == 1;
@@ -150,7 +130,7 @@ static tdm_status flush(tdm_group *group)
             set->piece_count--;
             return status;
         }
-        move(group, set, p, false);
+        tdmi_set_move(group, set, p, false);
         request = (tdmi_request){.call = p->call, .in = p->in, .out = p->out};
     }
     tdm_status status = tdmi_group_call(group, &request, &p->work);
@@ -163,17 +143,18 @@ static tdm_status open_piece(tdmi_set *set, const tdmi_call *call)
 {
     if (set->piece_count == set->piece_capacity) {
         const size_t capacity = set->piece_capacity == 0 ? 8 : 2 * set->piece_capacity;
-        piece *grown = tdmi_realloc(set->piece, capacity * sizeof *grown, "coalesced calls");
+        tdmi_piece *grown = tdmi_realloc(set->piece, capacity * sizeof *grown, "coalesced calls");
         if (grown == NULL)
             return TDM_ERR_NO_MEMORY;
         memset(grown + set->piece_capacity, 0, (capacity - set->piece_capacity) * sizeof *grown);
         set->piece = grown;
         set->piece_capacity = capacity;
     }
-    piece *p = &set->piece[set->piece_count++];
+    tdmi_piece *p = &set->piece[set->piece_count++];
     p->first = set->request_count;
     p->count = 0;
     p->work = NULL;
+    p->gathered = false;
     p->call = *call;
     p->call.count = 0;
     return TDM_OK;
@@ -184,7 +165,7 @@ tdm_status tdmi_coalesce_add(tdm_group *group, const tdmi_request *request)
     tdmi_set *set = group->set;
     const tdmi_call *call = &request->call;
     const bool packable = is_packable(group, request);
-    const piece *last = set->piece_count > 0 ? &set->piece[set->piece_count - 1] : NULL;
+    const tdmi_piece *last = set->piece_count > 0 ? &set->piece[set->piece_count - 1] : NULL;
     tdm_status status = TDM_OK;
     if (set->request_count == set->request_capacity) {
         const size_t capacity = set->request_capacity == 0 ? 32 : 2 * set->request_capacity;
@@ -194,7 +175,7 @@ tdm_status tdmi_coalesce_add(tdm_group *group, const tdmi_request *request)
         set->request = grown;
         set->request_capacity = capacity;
     }
-    const bool joins = packable && last != NULL && last->work == NULL && is_alike(&last->call, call) &&
+    const bool joins = packable && last != NULL && last->work == NULL && !last->gathered && is_alike(&last->call, call) &&
                        tdmi_call_bytes(&last->call, group->size) + tdmi_call_bytes(call, group->size) <= PACKED_BYTES;
     if (!joins) {
         status = flush(group);
@@ -203,127 +184,13 @@ tdm_status tdmi_coalesce_add(tdm_group *group, const tdmi_request *request)
     }
     if (status != TDM_OK)
         return status;
-    piece *p = &set->piece[set->piece_count - 1];
+    tdmi_piece *p = &set->piece[set->piece_count - 1];
     set->request[set->request_count++] = *request;
     p->count++;
     p->call.count += call->count;
+    p->gathered = is_gathered(group, request);
+    p->moved = p->gathered;
     return packable ? TDM_OK : flush(group);
-}
-
-/* ---- the handle of a set ---- */
-
-static void take_results(tdm_group *group, tdmi_set *set, piece *p)
-{
-    if (!p->moved)
-        move(group, set, p, true);
-    p->moved = true;
-}
-
-/* Waits for every piece; the first error counts. */
-static tdm_status wait_all(tdm_group *group, tdmi_set *set)
-{
-    tdm_status first = TDM_OK;
-    for (size_t i = 0; i < set->piece_count; i++) {
-        tdm_status status = tdm_work_wait(set->piece[i].work);
-        if (status == TDM_OK)
-            take_results(group, set, &set->piece[i]);
-        first = first == TDM_OK ? status : first;
-    }
-    return first;
-}
-
-static void give_back(tdm_group *group, tdmi_set *set)
-{
-    set->request_count = set->piece_count = 0;
-    set->next = group->idle_sets;
-    group->idle_sets = set;
-}
-
-tdm_status tdmi_set_wait(tdm_group *group, tdmi_set *set, bool keeps)
-{
-    tdm_status status = wait_all(group, set);
-    if (!keeps)
-        give_back(group, set);
-    return status;
-}
-
-tdm_status tdmi_set_test(tdm_group *group, tdmi_set *set, bool *done)
-{
-    *done = true;
-    for (size_t i = 0; i < set->piece_count && *done; i++) {
-        tdm_status status = tdm_work_test(set->piece[i].work, done);
-        if (status != TDM_OK)
-            return status;
-        if (*done)
-            take_results(group, set, &set->piece[i]);
-    }
-    return TDM_OK;
-}
-
-/* ---- a callback when the last is over: results are in place then; runs where theirs run, the group's lock held ---- */
-
-static void one_less(tdmi_set *set)
-{
-    if (atomic_fetch_sub(&set->left, 1) != 1)
-        return;
-    for (size_t i = 0; i < set->piece_count && set->status == TDM_OK; i++)
-        take_results(set->group, set, &set->piece[i]);
-    set->on_done(set->on_done_arg, set->status);
-}
-
-static void piece_done(void *arg, tdm_status status)
-{
-    tdmi_set *set = arg;
-    set->status = set->status == TDM_OK ? status : set->status;
-    one_less(set);
-}
-
-void tdmi_set_on_done(tdmi_set *set, tdm_done fn, void *arg)
-{
-    set->on_done = fn;
-    set->on_done_arg = arg;
-    set->status = TDM_OK;
-    atomic_store(&set->left, set->piece_count + 1);
-    for (size_t i = 0; i < set->piece_count; i++)
-        tdm_work_on_done(set->piece[i].work, piece_done, set);
-    one_less(set); /* those that were over before have counted; if it was the last, nobody else is at it */
-}
-
-/* ---- kept ---- */
-
-tdm_status tdmi_set_keep(tdmi_set *set)
-{
-    tdm_status status = TDM_OK;
-    for (size_t i = 0; i < set->piece_count && status == TDM_OK; i++)
-        status = tdm_work_keep(set->piece[i].work);
-    return status;
-}
-
-tdm_status tdmi_set_start(tdm_group *group, tdmi_set *set)
-{
-    for (size_t i = 0; i < set->piece_count; i++) {
-        piece *p = &set->piece[i];
-        if (p->count > 1) {
-            move(group, set, p, false);
-            p->moved = false;
-        }
-        tdm_status status = tdm_work_start(p->work);
-        if (status != TDM_OK)
-            return status;
-    }
-    return TDM_OK;
-}
-
-void tdmi_set_free(tdm_group *group, tdmi_set *set)
-{
-    for (size_t i = 0; i < set->piece_count; i++)
-        tdm_work_free(set->piece[i].work);
-    give_back(group, set);
-}
-
-tdm_work *tdmi_set_work(const tdmi_set *set, size_t index)
-{
-    return index < set->piece_count ? set->piece[index].work : NULL;
 }
 
 /* ---- begin and end ---- */
@@ -334,9 +201,6 @@ tdm_status tdm_coalesce_begin(tdm_group *group)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_coalesce_begin: the group is NULL");
     if (group->set != NULL)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_coalesce_begin: group %s is coalescing already; end that first", group->name);
-    if (group->engine != NULL && !group->engine->ops->meets_alone)
-        return tdmi_fail(TDM_ERR_UNSUPPORTED, "tdm_coalesce_begin: engine %s cannot gather calls: memory of a device is not copied",
-                         tdm_group_engine(group));
     tdmi_set *set = group->idle_sets;
     if (set != NULL) {
         group->idle_sets = set->next;
@@ -358,6 +222,8 @@ tdm_status tdm_coalesce_end(tdm_group *group, tdm_work **work)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_coalesce_end: there was no tdm_coalesce_begin");
     tdmi_set *set = group->set;
     tdm_status status = flush(group);
+    if (status == TDM_OK)
+        status = tdmi_set_start_gathered(group, set);
     group->set = NULL;
     if (status == TDM_OK && work != NULL)
         status = tdmi_group_hold_set(group, set, work);
@@ -365,8 +231,8 @@ tdm_status tdm_coalesce_end(tdm_group *group, tdm_work **work)
         return TDM_OK;
     char text[TDMI_ERROR_TEXT_MAX];
     strcpy(text, status != TDM_OK ? tdm_error_text() : "");
-    const tdm_status waited = wait_all(group, set);
-    give_back(group, set);
+    const tdm_status waited = tdmi_set_wait_all(group, set);
+    tdmi_set_give_back(group, set);
     if (status != TDM_OK)
         tdmi_error_set_text(text);
     return status != TDM_OK ? status : waited;

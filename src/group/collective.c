@@ -112,7 +112,7 @@ tdm_status tdm_alltoall(tdm_group *group, const void *in, void *out, size_t coun
 
 tdm_status tdm_barrier(tdm_group *group, tdm_work **work)
 {
-    return call(group, (tdmi_call){TDMI_COLL_BARRIER, TDM_U8, TDM_SUM, .root = -1}, NULL, NULL, work);
+    return call(group, tdmi_barrier_call(), NULL, NULL, work);
 }
 
 /* ---- parts of different sizes ---- */

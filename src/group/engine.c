@@ -107,21 +107,40 @@ static tdm_status unfuse(tdm_work *work, tdmi_request *request)
 static tdm_status translate(tdm_work *work, tdmi_request *out)
 {
     *out = work->asked;
-    if (work->asked.epilogue != NULL)
-        return unfuse(work, out);
-    return TDM_OK;
+    return work->asked.epilogue != NULL ? unfuse(work, out) : TDM_OK;
+}
+
+/* In the native group below the engine's. */
+static tdm_status meet_natively(tdm_work *work, uint64_t number, const tdmi_request *asked)
+{
+    tdmi_request meeting = {.call = asked->call};
+    meeting.call.op = tdmi_op_base(asked->call.op);
+    meeting.call.on_device = true;
+    return tdmi_run_start(&work->run, &work->group->team, number, &meeting);
 }
 
 /* Beside a call that has started. All ranks are at it, so what fails here ends the group. */
-static void begin_meeting(tdm_work *work, uint64_t number)
+static void begin_meeting(tdm_work *work, uint64_t number, const tdmi_request *asked)
 {
+    tdm_status status = TDM_OK;
     work->run.number = number;
-    work->agreed = work->call == NULL || !tdmi_group_meets_alone(work->group);
-    if (!work->agreed) {
-        tdm_status status = tdmi_agreement_begin(work);
-        if (status != TDM_OK)
-            tdmi_group_fail(work->group, status);
+    work->agreed = work->call == NULL;
+    if (!work->agreed)
+        status = tdmi_group_meets_alone(work->group) ? tdmi_agreement_begin(work) : meet_natively(work, number, asked);
+    if (status != TDM_OK)
+        tdmi_group_fail(work->group, status);
+}
+
+static tdm_status advance_meeting(tdm_work *work, tdmi_turns *turns, bool *moved)
+{
+    if (tdmi_group_meets_alone(work->group))
+        return tdmi_agreement_advance(work);
+    tdm_status status = tdmi_run_advance(&work->run, turns, &work->agreed, moved);
+    if (work->agreed) {
+        tdmi_run_end(&work->run);
+        work->run.way = NULL;
     }
+    return status;
 }
 
 tdm_status tdmi_engine_call_start(tdm_work *work, uint64_t number, const tdmi_request *request)
@@ -145,38 +164,35 @@ tdm_status tdmi_engine_call_start(tdm_work *work, uint64_t number, const tdmi_re
         return status;
     }
     work->by_engine = true;
-    begin_meeting(work, number);
+    begin_meeting(work, number, &asked);
     return TDM_OK;
 }
 
 tdm_status tdmi_engine_call_again(tdm_work *work, uint64_t number)
 {
     tdmi_request asked;
-    tdm_status status = TDM_OK;
+    tdm_status status = translate(work, &asked); /* all room for it is there */
     work->arrived = false;
-    if (work->call == NULL) { /* a group of one; what is computed here was computed before */
-        status = translate(work, &asked);
-        if (status == TDM_OK)
-            copy_own(&asked);
-    } else {
+    if (status == TDM_OK && work->call == NULL) /* a group of one */
+        copy_own(&asked);
+    else if (status == TDM_OK)
         status = work->call->ops->again(work->call);
-    }
     if (status == TDM_OK)
-        begin_meeting(work, number);
+        begin_meeting(work, number, &asked);
     return status;
 }
 
-tdm_status tdmi_engine_call_advance(tdm_work *work, bool epilogues, bool *over)
+tdm_status tdmi_engine_call_advance(tdm_work *work, tdmi_turns *turns, bool *over, bool *moved)
 {
     const tdmi_request *request = &work->asked;
-    tdm_status status = work->agreed ? TDM_OK : tdmi_agreement_advance(work);
+    tdm_status status = work->agreed ? TDM_OK : advance_meeting(work, turns, moved);
     if (status == TDM_OK && work->agreed && !work->arrived) {
         if (work->call != NULL)
             status = work->call->ops->test(work->call, &work->arrived);
         else
             work->arrived = true;
     }
-    *over = status == TDM_OK && work->arrived && (request->epilogue == NULL || epilogues);
+    *over = status == TDM_OK && work->arrived && (request->epilogue == NULL || turns->epilogues);
     if (*over && request->epilogue != NULL) {
         size_t first, count;
         tdmi_slice(request->call.count, request->call.dtype, work->group->rank, work->group->size, &first, &count);
@@ -191,6 +207,9 @@ void tdmi_engine_call_end(tdm_work *work)
     tdmi_op_release(work->asked.call.op);
     if (work->call != NULL && work->arrived)
         work->call->ops->end(work->call);
+    if (work->run.plan != NULL)
+        tdmi_run_end(&work->run);
+    work->run.way = NULL;
     work->call = work->meeting = NULL;
     work->by_engine = work->arrived = false;
 }
@@ -199,6 +218,8 @@ int tdmi_engine_call_missing(const tdm_work *work, bool *missing)
 {
     const tdm_group *group = work->group;
     int count = 0;
+    if (work->run.plan != NULL)
+        return tdmi_run_missing(&work->run, missing);
     for (int r = 0; r < group->size; r++) {
         missing[r] = tdmi_group_meets_alone(group) && r != group->rank && group->team.arrived[r] < work->run.number;
         count += missing[r];

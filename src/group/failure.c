@@ -275,7 +275,7 @@ void tdmi_group_check(tdm_group *group)
     }
     for (const tdm_work *work = group->active; work != NULL; work = work->next) {
         tdmi_group_record_arrivals(group, work);
-        tdm_status status = work->by_engine ? TDM_OK : tdmi_run_compare(&work->run);
+        tdm_status status = work->run.plan == NULL ? TDM_OK : tdmi_run_compare(&work->run);
         if (status == TDM_ERR_PEER_LOST)
             return; /* the call itself will meet it, and say why */
         if (status != TDM_OK) {
@@ -283,7 +283,7 @@ void tdmi_group_check(tdm_group *group)
             return;
         }
         ask_who_is_there(group, work);
-        if (!work->by_engine)
+        if (work->run.plan != NULL)
             tdmi_group_warn_of_stopped(group, work, group->heard_ns);
         if (tdmi_deadline_passed(work->deadline_ns)) {
             time_out(group, work);

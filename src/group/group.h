@@ -260,7 +260,7 @@ static inline bool tdmi_group_meets_alone(const tdm_group *group)
 /* As tdmi_run_start, tdmi_run_again, tdmi_run_advance, tdmi_run_end and tdmi_run_missing. */
 tdm_status tdmi_engine_call_start(tdm_work *work, uint64_t number, const tdmi_request *request);
 tdm_status tdmi_engine_call_again(tdm_work *work, uint64_t number);
-tdm_status tdmi_engine_call_advance(tdm_work *work, bool epilogues, bool *over);
+tdm_status tdmi_engine_call_advance(tdm_work *work, tdmi_turns *turns, bool *over, bool *moved);
 void tdmi_engine_call_end(tdm_work *work);
 int tdmi_engine_call_missing(const tdm_work *work, bool *missing);
 

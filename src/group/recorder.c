@@ -75,7 +75,7 @@ uint64_t tdmi_group_record_call(tdm_group *group, const tdmi_call *call, bool fu
 void tdmi_group_record_arrivals(tdm_group *group, const tdm_work *work)
 {
     bool missing[group->size];
-    if (group->recorder.recorder == NULL || (work->by_engine && !work->agreed && work->run.number > group->announced))
+    if (group->recorder.recorder == NULL || (work->by_engine && !work->agreed && work->run.plan == NULL && work->run.number > group->announced))
         return; /* who is there was not asked yet */
     (void)tdmi_group_missing(work, missing);
     tdmi_recorder_arrivals(&group->recorder, work->entry, missing, group->size);

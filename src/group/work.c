@@ -112,7 +112,7 @@ void tdmi_group_advance(tdm_group *group, bool epilogues, bool *moved)
     for (tdm_work **at = &group->active; *at != NULL;) {
         tdm_work *work = *at;
         bool over = false;
-        tdm_status status = work->by_engine ? tdmi_engine_call_advance(work, epilogues, &over)
+        tdm_status status = work->by_engine ? tdmi_engine_call_advance(work, &turns, &over, moved)
                                             : tdmi_run_advance(&work->run, &turns, &over, moved);
         if (status == TDM_ERR_PEER_LOST)
             tdmi_group_lost(group);

@@ -10,7 +10,7 @@
 #include <mpi.h>
 #include <pthread.h>
 
-/* Elements in one MPI call, whose counts are ints. Tests build it with less. */
+/* Bytes in one MPI call, whose counts are ints, and which MPICH 4.0 cannot do with more than 2^31 - 1. Tests build it with less. */
 #ifndef MPI_MOST
 #define MPI_MOST ((size_t)1 << 30)
 #endif

@@ -14,70 +14,45 @@ static MPI_Datatype integer_of(tdm_dtype dtype)
     }
 }
 
-/* What MPI is told of `count` elements: n of `type`, where the type is made if n would not be an int. */
-typedef struct typed {
-    MPI_Datatype type;
-    int n;
-    bool made;
-} typed;
-
-static tdm_status make_typed(size_t count, MPI_Datatype base, typed *out)
-{
-    *out = (typed){base, (int)count, false};
-    if (count <= MPI_MOST)
-        return TDM_OK;
-    MPI_Datatype piece, body;
-    MPI_Aint lower, extent;
-    MPI_Type_get_extent(base, &lower, &extent);
-    const size_t pieces = count / MPI_MOST, rest = count % MPI_MOST;
-    int lengths[2] = {1, (int)rest};
-    MPI_Aint places[2] = {0, (MPI_Aint)(pieces * MPI_MOST) * extent};
-    tdm_status status = mpi_check(MPI_Type_contiguous((int)MPI_MOST, base, &piece), "MPI_Type_contiguous");
-    if (status != TDM_OK)
-        return status;
-    status = mpi_check(MPI_Type_contiguous((int)pieces, piece, &body), "MPI_Type_contiguous");
-    MPI_Type_free(&piece);
-    if (status != TDM_OK)
-        return status;
-    MPI_Datatype types[2] = {body, base};
-    status = mpi_check(MPI_Type_create_struct(rest > 0 ? 2 : 1, lengths, places, types, &out->type), "MPI_Type_create_struct");
-    MPI_Type_free(&body);
-    if (status == TDM_OK)
-        status = mpi_check(MPI_Type_commit(&out->type), "MPI_Type_commit");
-    out->made = status == TDM_OK;
-    out->n = 1;
-    return status;
-}
-
-/* MPI keeps it as long as it is in use. */
-static void drop_typed(typed *t)
-{
-    if (t->made)
-        MPI_Type_free(&t->type);
-}
-
 /* A rank without data may have no buffer. */
 static const char *at(const void *buffer, size_t elements, tdm_dtype dtype)
 {
     return buffer == NULL ? NULL : (const char *)buffer + elements * tdm_dtype_size(dtype);
 }
 
-/* A message in bytes to or from one rank. */
-static tdm_status message(mpi_call *call, bool receives, void *data, size_t count, int peer)
+/* Bytes to or from one rank, in pieces, which arrive in their order. */
+static tdm_status message(mpi_call *call, bool receives, char *data, size_t count, int peer)
 {
-    typed t;
-    MPI_Request *request = mpi_call_pending(call);
-    tdm_status status = request == NULL ? TDM_ERR_NO_MEMORY
-                                        : make_typed(count * tdm_dtype_size(call->request.call.dtype), MPI_BYTE, &t);
-    if (status != TDM_OK)
-        return status;
-    status = receives ? mpi_check(MPI_Irecv(data, t.n, t.type, peer, call->engine->tag, call->engine->comm, request), "MPI_Irecv")
-                      : mpi_check(MPI_Isend(data, t.n, t.type, peer, call->engine->tag, call->engine->comm, request), "MPI_Isend");
-    drop_typed(&t);
+    const size_t nbytes = count * tdm_dtype_size(call->request.call.dtype);
+    const mpi_engine *engine = call->engine;
+    tdm_status status = TDM_OK;
+    for (size_t first = 0; first < nbytes && status == TDM_OK; first += MPI_MOST) {
+        const int n = (int)(nbytes - first < MPI_MOST ? nbytes - first : MPI_MOST);
+        MPI_Request *request = mpi_call_pending(call);
+        if (request == NULL)
+            return TDM_ERR_NO_MEMORY;
+        status = receives ? mpi_check(MPI_Irecv(data + first, n, MPI_BYTE, peer, engine->tag, engine->comm, request), "MPI_Irecv")
+                          : mpi_check(MPI_Isend(data + first, n, MPI_BYTE, peer, engine->tag, engine->comm, request), "MPI_Isend");
+    }
     return status;
 }
 
-/* Uneven gather, scatter and alltoall, and an all_gather whose places are no ints: everyone to everyone it has to do with. */
+static tdm_status broadcast(mpi_call *call)
+{
+    const tdmi_call *c = &call->request.call;
+    const size_t nbytes = c->count * tdm_dtype_size(c->dtype);
+    tdm_status status = TDM_OK;
+    for (size_t first = 0; first < nbytes && status == TDM_OK; first += MPI_MOST) {
+        const int n = (int)(nbytes - first < MPI_MOST ? nbytes - first : MPI_MOST);
+        MPI_Request *request = mpi_call_pending(call);
+        status = request == NULL ? TDM_ERR_NO_MEMORY
+                                 : mpi_check(MPI_Ibcast((char *)call->request.out + first, n, MPI_BYTE, c->root, call->engine->comm, request),
+                                             "MPI_Ibcast");
+    }
+    return status;
+}
+
+/* Uneven gather, scatter and alltoall, and what is too long for one call of MPI's: everyone to everyone it has to do with. */
 static tdm_status pairwise(mpi_call *call, const void *in)
 {
     const tdmi_call *c = &call->request.call;
@@ -109,7 +84,7 @@ static tdm_status all_gather_uneven(mpi_call *call)
 {
     const tdmi_call *c = &call->request.call;
     const int rank = call->engine->base.rank, n = call->engine->base.size;
-    if (tdmi_call_out_count(c, rank, n) > MPI_MOST)
+    if (tdmi_call_out_count(c, rank, n) * tdm_dtype_size(c->dtype) > MPI_MOST)
         return pairwise(call, call->request.in);
     int *counts = mpi_call_ints(call, 2 * n);
     MPI_Request *request = mpi_call_pending(call);
@@ -133,40 +108,42 @@ tdm_status mpi_move(mpi_call *call)
     const int rank = call->engine->base.rank;
     const void *in = call->request.in;
     void *out = call->request.out;
-    typed t;
+    const size_t nbytes = c->count * (size_t)call->engine->base.size * tdm_dtype_size(c->dtype); /* of even parts */
+    if (c->coll == TDMI_COLL_BROADCAST)
+        return broadcast(call);
     if (c->coll == TDMI_COLL_ALLTOALL && in == out) { /* MPI's in place is slow or missing in some versions */
-        const size_t nbytes = tdmi_call_in_count(c, rank, call->engine->base.size) * tdm_dtype_size(c->dtype);
-        tdm_status status = mpi_call_scratch(call, nbytes);
+        const size_t whole = tdmi_call_in_count(c, rank, call->engine->base.size) * tdm_dtype_size(c->dtype);
+        tdm_status status = mpi_call_scratch(call, whole);
         if (status != TDM_OK)
             return status;
-        if (nbytes > 0)
-            memcpy(call->scratch, in, nbytes);
+        if (whole > 0)
+            memcpy(call->scratch, in, whole);
         in = call->scratch;
     }
     if (c->uneven)
         return c->coll == TDMI_COLL_ALL_GATHER ? all_gather_uneven(call) : pairwise(call, in);
+    if (nbytes > MPI_MOST)
+        return pairwise(call, in);
     MPI_Request *request = mpi_call_pending(call);
-    tdm_status status = request == NULL ? TDM_ERR_NO_MEMORY : make_typed(c->count, integer_of(c->dtype), &t);
-    if (status != TDM_OK)
-        return status;
+    if (request == NULL)
+        return TDM_ERR_NO_MEMORY;
+    const MPI_Datatype type = integer_of(c->dtype);
+    const int count = (int)c->count;
     const bool own_part_in_out = in == at(out, (size_t)rank * c->count, c->dtype);
     const bool own_part_in_in = out == at(in, (size_t)rank * c->count, c->dtype);
     int code;
     switch (c->coll) {
-    case TDMI_COLL_BROADCAST: code = MPI_Ibcast(out, t.n, t.type, c->root, comm, request); break;
     case TDMI_COLL_ALL_GATHER:
-        code = MPI_Iallgather(own_part_in_out ? MPI_IN_PLACE : in, t.n, t.type, out, t.n, t.type, comm, request);
+        code = MPI_Iallgather(own_part_in_out ? MPI_IN_PLACE : in, count, type, out, count, type, comm, request);
         break;
     case TDMI_COLL_GATHER:
-        code = MPI_Igather(rank == c->root && own_part_in_out ? MPI_IN_PLACE : in, t.n, t.type, out, t.n, t.type, c->root, comm, request);
+        code = MPI_Igather(rank == c->root && own_part_in_out ? MPI_IN_PLACE : in, count, type, out, count, type, c->root, comm, request);
         break;
     case TDMI_COLL_SCATTER:
-        code = MPI_Iscatter(in, t.n, t.type, rank == c->root && own_part_in_in ? MPI_IN_PLACE : out, t.n, t.type, c->root, comm, request);
+        code = MPI_Iscatter(in, count, type, rank == c->root && own_part_in_in ? MPI_IN_PLACE : out, count, type, c->root, comm, request);
         break;
-    case TDMI_COLL_ALLTOALL: code = MPI_Ialltoall(in, t.n, t.type, out, t.n, t.type, comm, request); break;
+    case TDMI_COLL_ALLTOALL: code = MPI_Ialltoall(in, count, type, out, count, type, comm, request); break;
     default: code = MPI_Ibarrier(comm, request); break;
     }
-    status = mpi_check(code, tdmi_coll_name(c->coll));
-    drop_typed(&t);
-    return status;
+    return mpi_check(code, tdmi_coll_name(c->coll));
 }

@@ -180,7 +180,7 @@ void mpi_reduce_release(mpi_call *call)
 /* Sends an MPI call for each stretch whose count is an int. root -1: allreduce. */
 static tdm_status in_stretches(mpi_call *call, const how *h, const char *from, char *to, size_t count, int root)
 {
-    const size_t size = tdm_dtype_size(h->dtype), most = MPI_MOST / h->factor;
+    const size_t size = tdm_dtype_size(h->dtype), most = MPI_MOST / size;
     const bool is_root = root < 0 || root == call->engine->base.rank;
     tdm_status status = TDM_OK;
     for (size_t first = 0; first < count && status == TDM_OK; first += most) {
@@ -201,7 +201,7 @@ static tdm_status in_stretches(mpi_call *call, const how *h, const char *from, c
 static tdm_status scatter_equal(mpi_call *call, const how *h, const char *from, char *to)
 {
     const size_t count = call->request.call.count;
-    if (count * h->factor * (size_t)call->engine->base.size <= MPI_MOST) {
+    if (count * tdm_dtype_size(h->dtype) * (size_t)call->engine->base.size <= MPI_MOST) {
         MPI_Request *request = mpi_call_pending(call);
         return request == NULL ? TDM_ERR_NO_MEMORY
                                : mpi_check(MPI_Ireduce_scatter_block(from, to, (int)(count * h->factor), h->type, h->op,
@@ -217,7 +217,7 @@ static tdm_status scatter_uneven(mpi_call *call, const how *h, const char *from,
 {
     const int n = call->engine->base.size;
     const size_t *counts = call->request.call.in_counts;
-    if (tdmi_call_in_count(&call->request.call, call->engine->base.rank, n) * h->factor > MPI_MOST) {
+    if (tdmi_call_in_count(&call->request.call, call->engine->base.rank, n) * tdm_dtype_size(h->dtype) > MPI_MOST) {
         tdm_status status = TDM_OK;
         size_t first = 0;
         for (int r = 0; r < n && status == TDM_OK; first += counts[r++])

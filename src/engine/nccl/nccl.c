@@ -28,18 +28,28 @@ static char why[512];
 
 typedef struct nccl_call nccl_call;
 
+typedef struct how {
+    int dtype, op;
+    size_t factor; /* NCCL elements for one of ours */
+} how;
+
 typedef struct nccl_engine {
     tdmi_engine base;
     nccl_comm *comm;
     nccl_call *idle;
+    bool gathers;
+    nccl_call *gathered; /* whose work is not enqueued before all of it is */
 } nccl_engine;
 
 struct nccl_call {
     tdmi_engine_call base;
     nccl_engine *engine;
     nccl_call *next;
+    tdmi_request request;
+    how h;
     void *event;
-    int made_op; /* of a premultiplied sum; -1 */
+    bool is_gathered; /* nothing is recorded yet */
+    int made_op;      /* of a premultiplied sum; -1 */
 };
 
 /* ---- libraries ---- */
@@ -145,11 +155,6 @@ static bool takes(tdmi_engine *engine, const tdmi_request *request)
 }
 
 /* ---- types and operations ---- */
-
-typedef struct how {
-    int dtype, op;
-    size_t factor; /* NCCL elements for one of ours */
-} how;
 
 static int dtype_of(tdm_dtype dtype)
 {
@@ -305,27 +310,39 @@ static tdm_status take_call(nccl_engine *engine, nccl_call **out)
     call->base.ops = &tdmi_engine_nccl;
     call->engine = engine;
     call->made_op = -1;
+    call->is_gathered = false;
     *out = call;
+    return TDM_OK;
+}
+
+static tdm_status again(tdmi_engine_call *base)
+{
+    nccl_call *call = (nccl_call *)base;
+    nccl_engine *engine = call->engine;
+    tdm_status status = check(engine, enqueue(engine, &call->request, &call->h), tdmi_coll_name(call->request.call.coll));
+    call->is_gathered = status == TDM_OK && engine->gathers;
+    if (!call->is_gathered)
+        return status == TDM_OK ? check_cuda(api.cuEventRecord(call->event, NULL), "cuEventRecord") : status;
+    call->next = engine->gathered;
+    engine->gathered = call;
     return TDM_OK;
 }
 
 static tdm_status start(tdmi_engine *base, const tdmi_request *request, tdmi_engine_call **out)
 {
-    nccl_engine *engine = (nccl_engine *)base;
     const tdmi_call *c = &request->call;
     nccl_call *call;
-    how h = {.factor = 1};
     if (c->coll == TDMI_COLL_ALLTOALL && request->in == request->out)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "alltoall: in place does not exist on engine nccl; give it two buffers");
-    tdm_status status = take_call(engine, &call);
+    tdm_status status = take_call((nccl_engine *)base, &call);
     if (status != TDM_OK)
         return status;
+    call->request = *request;
+    call->h = (how){.factor = 1};
     if (tdmi_coll_reduces(c->coll))
-        status = choose(call, c, &h);
+        status = choose(call, c, &call->h);
     if (status == TDM_OK)
-        status = check(engine, enqueue(engine, request, &h), tdmi_coll_name(c->coll));
-    if (status == TDM_OK)
-        status = check_cuda(api.cuEventRecord(call->event, NULL), "cuEventRecord");
+        status = again(&call->base);
     if (status != TDM_OK) {
         end(&call->base);
         return status;
@@ -334,11 +351,29 @@ static tdm_status start(tdmi_engine *base, const tdmi_request *request, tdmi_eng
     return TDM_OK;
 }
 
+static tdm_status gather(tdmi_engine *base, bool begins)
+{
+    nccl_engine *engine = (nccl_engine *)base;
+    engine->gathers = begins;
+    if (begins)
+        return check(engine, api.ncclGroupStart(), "ncclGroupStart");
+    tdm_status status = check(engine, api.ncclGroupEnd(), "ncclGroupEnd");
+    for (nccl_call *call = engine->gathered; call != NULL && status == TDM_OK; call = call->next) {
+        call->is_gathered = false;
+        status = check_cuda(api.cuEventRecord(call->event, NULL), "cuEventRecord");
+    }
+    engine->gathered = NULL;
+    return status;
+}
+
 static tdm_status test(tdmi_engine_call *base, bool *done)
 {
     nccl_call *call = (nccl_call *)base;
-    const int result = api.cuEventQuery(call->event);
     int async = NCCL_OK;
+    *done = false;
+    if (call->is_gathered)
+        return TDM_OK;
+    const int result = api.cuEventQuery(call->event);
     *done = result == 0;
     if (result == 0)
         return TDM_OK;
@@ -354,5 +389,7 @@ const tdmi_engine_ops tdmi_engine_nccl = {.version = TDMI_ENGINE_VERSION,
                                           .close = close_engine,
                                           .takes = takes,
                                           .start = start,
+                                          .again = again,
+                                          .gather = gather,
                                           .test = test,
                                           .end = end};

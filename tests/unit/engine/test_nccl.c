@@ -174,6 +174,76 @@ static const char *reports_errors(tdm_group *group, void *arg)
     return wrong;
 }
 
+/* ---- calls of several, calls again, calls that differ ---- */
+
+static const char *gathers_and_keeps(tdm_group *group, void *arg)
+{
+    (void)arg;
+    const int rank = ranks_options().rank;
+    const char *wrong = open_group(&group);
+    tdm_work *work, *kept;
+    tdm_op half;
+    float host[2] = {1, 2};
+    CHECK_OK(tdm_coalesce_begin(group));
+    CHECK_OK(tdm_allreduce(group, device, device + 4096, 5, TDM_F32, TDM_SUM, NULL));
+    CHECK_OK(tdm_allreduce(group, host, host, 2, TDM_F32, TDM_SUM, NULL));
+    CHECK_OK(tdm_broadcast(group, device, 7, TDM_U8, 1, NULL));
+    ASKED("");
+    CHECK_OK(tdm_coalesce_end(group, &work));
+    ASKED("begin\nallreduce 5 type 7 op 0\nbroadcast 7 type 1 from 1\nend\n");
+    CHECK_OK(tdm_work_keep(work));
+    CHECK_OK(tdm_work_wait(work));
+    CHECK(host[0] == 2 && host[1] == 4, "the host's sums are %g and %g", (double)host[0], (double)host[1]);
+    CHECK_OK(tdm_work_start(work));
+    ASKED("begin\nallreduce 5 type 7 op 0\nbroadcast 7 type 1 from 1\nend\n");
+    CHECK_OK(tdm_work_wait(work));
+    CHECK(host[0] == 4 && host[1] == 8, "the host's sums are %g and %g", (double)host[0], (double)host[1]);
+    tdm_work_free(work);
+    size_t counts[2] = {3, 4};
+    CHECK_OK(tdm_op_create_premul(TDM_F32, &(float){0.5f}, &half));
+    CHECK_OK(tdm_reduce_scatterv(group, device, device + 4096, counts, TDM_F32, half, &kept));
+    CHECK_OK(tdm_work_keep(kept));
+    CHECK_OK(tdm_work_wait(kept));
+    counts[0] = counts[1] = 1000; /* the caller's again */
+    logs[rank][0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tdm_work_start(kept));
+        CHECK_OK(tdm_work_wait(kept));
+        ASKED("begin\nreduce 3 type 7 op 77 to 0\nreduce 4 type 7 op 77 to 1\nend\n");
+    }
+    tdm_work_free(kept);
+    ASKED("forget 77\n");
+    CHECK_OK(tdm_op_free(half));
+    tdm_group_destroy(group);
+    return wrong;
+}
+
+static const char *differs(tdm_group *group, void *arg)
+{
+    static const char *const texts[] = {
+        "rank 0 makes allreduce of 5 float32 (sum) on a device, but rank 1 makes allreduce of 5 float32 (max) on a device",
+        "rank 0 makes allreduce of 5 float32 (sum) on a device, but rank 1 makes allreduce of 5 float32 (sum);",
+        "alltoallv: rank 1 gives 2 float32 to rank 0, which expects 1 of them",
+    };
+    const int which = *(int *)arg;
+    const bool odd = ranks_options().rank == 1;
+    const size_t one[2] = {1, 1}, two[2] = {2, 1};
+    float host[5] = {0};
+    tdm_status status;
+    const char *wrong = open_group(&group);
+    if (wrong != NULL)
+        return wrong;
+    if (which == 0)
+        status = tdm_allreduce(group, device, device, 5, TDM_F32, odd ? TDM_MAX : TDM_SUM, NULL);
+    else if (which == 1)
+        status = tdm_allreduce(group, odd ? (void *)host : device, odd ? (void *)host : device, 5, TDM_F32, TDM_SUM, NULL);
+    else
+        status = tdm_alltoallv(group, device, odd ? two : one, device + 4096, one, TDM_F32, NULL);
+    CHECK(status == TDM_ERR_MISMATCH && strstr(tdm_error_text(), texts[which]) != NULL, "%s: %s", tdm_status_name(status), tdm_error_text());
+    tdm_group_destroy(group);
+    return NULL;
+}
+
 static void run(ranks_body body, int n)
 {
     ranks_run(&(ranks_spec){.n = n, .transport = "shm", .no_group = true}, body, NULL);
@@ -208,14 +278,28 @@ static void what_nccl_lacks_is_refused_by_name(void **state)
     run(is_refused, 2);
 }
 
-/* A group of two whose other rank is a thread would wait for this one: the stub needs no peer, so only rank 0 calls. */
+static void calls_are_gathered_and_made_again(void **state)
+{
+    (void)state;
+    run(gathers_and_keeps, 2);
+}
+
+static void calls_on_devices_are_compared(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 3; which++)
+        for (int tcp = 0; tcp < 2; tcp++)
+            ranks_run(&(ranks_spec){.n = 2, .transport = tcp ? "tcp" : "shm", .no_group = true}, differs, &which);
+}
+
+/* Calls that fail were not made: only rank 0 tries them. */
 static const char *rank_0_reports_errors(tdm_group *group, void *arg)
 {
     if (ranks_options().rank == 0)
         return reports_errors(group, arg);
     const char *wrong = open_group(&group);
-    if (wrong == NULL)
-        tdm_group_destroy(group);
+    CHECK_OK(tdm_allreduce(group, device, device, 5, TDM_F32, TDM_SUM, NULL)); /* the one that does not fail */
+    tdm_group_destroy(group);
     return wrong;
 }
 
@@ -238,7 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_type_and_operation_is_that_of_nccl), cmocka_unit_test(parts_travel_as_bytes),
         cmocka_unit_test(memory_of_the_host_goes_by_step_lists),   cmocka_unit_test(what_nccl_lacks_is_refused_by_name),
-        cmocka_unit_test(errors_have_their_status_and_nccls_words),
+        cmocka_unit_test(errors_have_their_status_and_nccls_words), cmocka_unit_test(calls_are_gathered_and_made_again),
+        cmocka_unit_test(calls_on_devices_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
