@@ -135,9 +135,9 @@ static tdm_status note_needs(tdmi_way *way, const tdmi_call *call, int rank, int
         way->takes_in |= step->src.buffer == TDMI_BUFFER_IN && step->src.count > 0;
         way->takes_in |= step->own.buffer == TDMI_BUFFER_IN && step->own.count > 0;
         way->gives_out |= step->dst.buffer == TDMI_BUFFER_OUT && step->dst.count > 0;
-        way->uses_stage |= step->src.buffer == TDMI_BUFFER_STAGE || step->dst.buffer == TDMI_BUFFER_STAGE;
         way->rotations += step->kind == TDMI_STEP_ROTATE ? 1 : 0;
     }
+    way->uses_stage = way->steps.stage_count > 0; /* a rank with nothing to move takes its turn with the others */
     way->uses_slot = n > 1 && way->algorithm != NULL && (way->algorithm->needs & TDMI_NEEDS_SLOT) != 0;
     way->uses_links = n > 1 && way->algorithm != NULL && (way->algorithm->needs & (TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE)) != 0;
     return way->uses_links ? note_link_peers(way, call, rank, n) : TDM_OK;

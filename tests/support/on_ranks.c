@@ -52,7 +52,7 @@ static tdm_group_options options_of(const ranks_spec *spec, tdm_store *store, in
     options.store = store;
     options.rank = rank;
     options.size = spec->n;
-    options.transport = strcmp(spec->transport, "nodes") == 0       ? "auto"
+    options.transport = strncmp(spec->transport, "nodes", 5) == 0   ? "auto"
                         : strcmp(spec->transport, "ucx nodes") == 0 ? "shm+ucx"
                                                                     : spec->transport;
     options.timeout_s = spec->timeout_s > 0 ? spec->timeout_s : 10;
@@ -132,7 +132,7 @@ static void child(const ranks_spec *spec, int port_fd, int rank, ranks_body body
         _exit(3);
     if (uses_nodes(spec)) {
         char node[16];
-        snprintf(node, sizeof node, "%d", rank / 2);
+        snprintf(node, sizeof node, "%d", strstr(spec->transport, "turn") != NULL ? rank % 2 : rank / 2);
         setenv("TANDEM_NODE_ID", node, 1);
     }
     if (tdm_store_open_tcp("127.0.0.1", port, false, NULL, 10, &store) != TDM_OK) {

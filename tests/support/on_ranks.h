@@ -25,7 +25,8 @@ typedef enum { RANKS_THREADS, RANKS_PROCESSES } ranks_mode;
 
 typedef struct ranks_spec {
     int n;
-    const char *transport;  /* "shm", "tcp", "ucx", or "nodes", "ucx nodes": processes on virtual nodes of two ranks each */
+    const char *transport;  /* "shm", "tcp", "ucx", or "nodes", "ucx nodes": processes on virtual nodes of two ranks each,
+                               "nodes in turn": on two of them, even and odd ranks */
     ranks_mode mode;
     double timeout_s;       /* of collectives; 0: 10 */
     double rendezvous_timeout_s; /* 0: 10 */

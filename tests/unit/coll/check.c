@@ -21,7 +21,7 @@ static void fill(tdm_dtype dtype, unsigned char *to, size_t count, uint32_t seed
         int whole = (int)(random >> 28) % 3 + (exact ? 1 : 0);
         double real = exact ? whole : ((double)(random >> 8) - 8388608.0) / ((random & 64) != 0 ? 8388608.0 : 4096.0);
         float f = (float)real;
-        uint16_t half = dtype == TDM_BF16 ? tdmi_f32_to_bf16(f) : tdmi_f32_to_f16(f);
+        uint16_t half = dtype == TDM_BF16 ? tdmi_f32_to_bf16(f) : dtype == TDM_F16 ? tdmi_f32_to_f16(f) : 0;
         int64_t integer = exact ? whole : (int64_t)(random >> 7) - (1 << 24);
         unsigned char *element = to + i * tdm_dtype_size(dtype);
         float pair[2] = {f, exact ? 0.0f : -0.3f * f};

@@ -31,48 +31,83 @@ static void shape(int kind, int n, int node[RANKS_MAX])
     }
 }
 
-static void results_are_canonical_on_nodes_of_any_shape(void **state)
+/* One operation on nodes of any shape, for any number of ranks; a sixth of the cases where there are many. */
+static void check_shapes(tdmi_coll coll, bool uneven)
 {
-    (void)state;
-    static const tdmi_coll colls[] = {TDMI_COLL_ALLREDUCE, TDMI_COLL_BROADCAST, TDMI_COLL_BARRIER};
     int node[RANKS_MAX];
     for (int kind = 0; kind < SHAPES; kind++)
         for (int n = 1; n <= RANKS_MAX; n++) {
-            const size_t counts[] = {0, 1, (size_t)n, 61, 4096 + (size_t)n};
+            const size_t several_lanes = (size_t)(tdmi_coll_has_parts(coll) ? 9001 / n + n : 4096 + n);
+            const size_t counts[] = {0, 1, (size_t)n, 61, several_lanes};
             shape(kind, n, node);
-            for (size_t c = 0; c < sizeof colls / sizeof *colls; c++)
-                for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-                    if (colls[c] == TDMI_COLL_BARRIER ? counts[i] == 0 : n <= 9 || (n + (int)(c + i)) % 3 == 0)
-                        check_collective(&tdmi_hierarchical, colls[c], TDM_F32, TDM_SUM, n, counts[i],
-                                         (check_options){.in_place = (n + (int)i) % 2 == 0, .exact = false, .seed = (unsigned)i,
-                                                         .races = n <= 6, .node = node});
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+                if (coll == TDMI_COLL_BARRIER ? counts[i] == 0 : n <= 8 || (n + kind + (int)i) % 6 == 0)
+                    check_collective(&tdmi_hierarchical, coll, TDM_F32, TDM_SUM, n, counts[i],
+                                     (check_options){.in_place = (n + (int)i) % 2 == 0, .exact = false, .seed = (unsigned)i,
+                                                     .uneven = uneven, .races = n <= 5, .node = node,
+                                                     .root = n <= 8 && i == 3 ? 1 + kind % n : 0});
         }
+}
+
+static void sums_are_canonical_on_nodes_of_any_shape(void **state)
+{
+    (void)state;
+    check_shapes(TDMI_COLL_ALLREDUCE, false);
+    check_shapes(TDMI_COLL_REDUCE, false);
+}
+
+static void scattered_sums_are_canonical_on_nodes_of_any_shape(void **state)
+{
+    (void)state;
+    check_shapes(TDMI_COLL_REDUCE_SCATTER, false);
+    check_shapes(TDMI_COLL_REDUCE_SCATTER, true);
+}
+
+static void parts_reach_everyone_on_nodes_of_any_shape(void **state)
+{
+    (void)state;
+    check_shapes(TDMI_COLL_ALL_GATHER, false);
+    check_shapes(TDMI_COLL_ALL_GATHER, true);
+}
+
+static void data_reaches_its_ranks_on_nodes_of_any_shape(void **state)
+{
+    (void)state;
+    check_shapes(TDMI_COLL_BROADCAST, false);
+    check_shapes(TDMI_COLL_BARRIER, false);
+    check_shapes(TDMI_COLL_GATHER, false);
+    check_shapes(TDMI_COLL_SCATTER, false);
+    check_shapes(TDMI_COLL_ALLTOALL, false);
 }
 
 static void every_type_and_operation_is_right(void **state)
 {
     (void)state;
+    static const tdmi_coll sums[] = {TDMI_COLL_ALLREDUCE, TDMI_COLL_REDUCE, TDMI_COLL_REDUCE_SCATTER};
     static const int nodes[][6] = {{0, 0, 1, 1, 2, 2}, {0, 0, 0, 1, 1, 1}, {0, 1, 1, 1, 2, 0}};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
         for (int dtype = 0; dtype < TDM_DTYPE_COUNT; dtype++)
             for (int op = 0; op < TDM_OP_COUNT; op++)
-                if (tdmi_op_check((tdm_dtype)dtype, (tdm_op)op, "test", "native") == TDM_OK)
-                    check_collective(&tdmi_hierarchical, TDMI_COLL_ALLREDUCE, (tdm_dtype)dtype, (tdm_op)op, 6, 4999,
-                                     (check_options){.in_place = op % 2 == 0, .exact = false, .node = nodes[i], .seed = 1});
+                for (size_t k = 0; k < sizeof sums / sizeof *sums; k++)
+                    if (tdmi_op_check((tdm_dtype)dtype, (tdm_op)op, "test", "native") == TDM_OK)
+                        check_collective(&tdmi_hierarchical, sums[k], (tdm_dtype)dtype, (tdm_op)op, 6, k == 0 ? 4999 : 1207,
+                                         (check_options){.in_place = op % 2 == 0, .exact = false, .node = nodes[i], .seed = 1});
 }
 
 static void long_buffers_go_through_stage_in_segments(void **state)
 {
     (void)state;
-    static const int even[] = {0, 0, 1, 1}, odd[] = {0, 0, 0, 1, 1};
-    for (int races = 0; races < 2; races++) {
-        check_collective(&tdmi_hierarchical, TDMI_COLL_ALLREDUCE, TDM_F64, TDM_SUM, 4, 300001,
-                         (check_options){.node = even, .races = races == 1, .seed = 2});
-        check_collective(&tdmi_hierarchical, TDMI_COLL_BROADCAST, TDM_F64, TDM_SUM, 4, 300001,
-                         (check_options){.node = even, .races = races == 1, .seed = 3});
-        check_collective(&tdmi_hierarchical, TDMI_COLL_ALLREDUCE, TDM_F32, TDM_SUM, 5, 200001,
-                         (check_options){.node = odd, .races = races == 1, .seed = 4, .in_place = true});
-    }
+    static const int even[] = {0, 0, 1, 1}, odd[] = {0, 0, 0, 1, 1}, turns[] = {0, 1, 0, 1, 0};
+    for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
+        for (int races = 0; races < 2; races++) {
+            const size_t count = tdmi_coll_has_parts((tdmi_coll)coll) ? 60001 : 200001;
+            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_SUM, 4, count,
+                             (check_options){.node = even, .races = races == 1, .seed = 2});
+            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F32, TDM_SUM, 5, count,
+                             (check_options){.node = odd, .races = races == 1, .seed = 4, .in_place = true});
+            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_BF16, TDM_SUM, 5, count,
+                             (check_options){.node = turns, .races = races == 1, .seed = 5, .in_place = true, .uneven = true});
+        }
 }
 
 static void other_algorithms_go_between_the_nodes(void **state)
@@ -91,10 +126,11 @@ static void other_algorithms_go_between_the_nodes(void **state)
             }
 }
 
-/* Elements that leave `from_node` for `to_node`. */
+/* Elements that leave `from_node` for `to_node`, -1: for any other. */
 static size_t crossing(tdmi_coll coll, const int *node, int n, size_t count, int from_node, int to_node)
 {
-    const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = coll == TDMI_COLL_BROADCAST ? 0 : -1, .count = count};
+    const bool has_root = coll == TDMI_COLL_BROADCAST || coll == TDMI_COLL_REDUCE || coll == TDMI_COLL_GATHER || coll == TDMI_COLL_SCATTER;
+    const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = has_root ? 0 : -1, .count = count};
     tdmi_steps list = {0};
     size_t sum = 0;
     for (int rank = 0; rank < n; rank++) {
@@ -102,8 +138,8 @@ static size_t crossing(tdmi_coll coll, const int *node, int n, size_t count, int
         tdmi_hierarchical.steps(&list, &call, &(tdmi_topology){.rank = rank, .n = n, .node = node});
         for (size_t i = 0; i < list.count; i++) {
             const tdmi_step *step = &list.step[i];
-            if ((step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE) && step->to >= 0)
-                sum += node[rank] == from_node && node[step->to] == to_node ? step->src.count : 0;
+            if ((step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE) && step->to >= 0 && node[rank] == from_node)
+                sum += to_node < 0 || node[step->to] == to_node ? step->src.count : 0;
         }
     }
     tdmi_steps_free(&list);
@@ -113,7 +149,7 @@ static size_t crossing(tdmi_coll coll, const int *node, int n, size_t count, int
 static void the_link_between_two_nodes_carries_one_copy(void **state)
 {
     (void)state;
-    static const int two[] = {0, 0, 1, 1}, eight[] = {0, 0, 0, 0, 1, 1, 1, 1}, uneven[] = {0, 0, 0, 0, 1, 1};
+    static const int two[] = {0, 0, 1, 1}, eight[] = {0, 0, 0, 0, 1, 1, 1, 1}, uneven[] = {0, 0, 0, 0, 1, 1}, turns[] = {0, 1, 0, 1, 0, 1};
     const size_t count = 100000;
     assert_int_equal(crossing(TDMI_COLL_ALLREDUCE, two, 4, count, 0, 1), count);
     assert_int_equal(crossing(TDMI_COLL_ALLREDUCE, two, 4, count, 1, 0), count);
@@ -121,16 +157,46 @@ static void the_link_between_two_nodes_carries_one_copy(void **state)
     assert_int_equal(crossing(TDMI_COLL_ALLREDUCE, uneven, 6, count, 1, 0), count);
     assert_int_equal(crossing(TDMI_COLL_BROADCAST, eight, 8, count, 0, 1), count);
     assert_int_equal(crossing(TDMI_COLL_BROADCAST, eight, 8, count, 1, 0), 0);
+    assert_int_equal(crossing(TDMI_COLL_REDUCE, eight, 8, count, 1, 0), count);
+    assert_int_equal(crossing(TDMI_COLL_REDUCE, eight, 8, count, 0, 1), 0);
+    assert_int_equal(crossing(TDMI_COLL_GATHER, turns, 6, count, 1, 0), 3 * count);
+    assert_int_equal(crossing(TDMI_COLL_GATHER, turns, 6, count, 0, 1), 0);
+    assert_int_equal(crossing(TDMI_COLL_SCATTER, uneven, 6, count, 0, 1), 2 * count);
+    assert_int_equal(crossing(TDMI_COLL_SCATTER, uneven, 6, count, 1, 0), 0);
+    assert_int_equal(crossing(TDMI_COLL_ALLTOALL, uneven, 6, count, 0, 1), 4 * 2 * count);
+    assert_int_equal(crossing(TDMI_COLL_ALLTOALL, uneven, 6, count, 1, 0), 4 * 2 * count);
+}
+
+/* Of all nodes together: what each of them has not, once; a reduce_scatter's sums of each node for the others, once. */
+static void every_node_gets_what_it_has_not_once(void **state)
+{
+    (void)state;
+    static const int pairs[] = {0, 0, 1, 1, 2, 2, 3, 3}, fours[] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2}, turns[] = {0, 1, 2, 0, 1, 2, 0, 1, 2};
+    const struct { const int *node; int n, nodes; } shapes[] = {{pairs, 8, 4}, {fours, 11, 3}, {turns, 9, 3}};
+    const size_t count = 9973;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        size_t gathered = 0, scattered = 0;
+        for (int m = 0; m < shapes[i].nodes; m++) {
+            gathered += crossing(TDMI_COLL_ALL_GATHER, shapes[i].node, shapes[i].n, count, m, -1);
+            scattered += crossing(TDMI_COLL_REDUCE_SCATTER, shapes[i].node, shapes[i].n, count, m, -1);
+        }
+        assert_int_equal(gathered, (size_t)(shapes[i].nodes - 1) * (size_t)shapes[i].n * count);
+        assert_int_equal(scattered, (size_t)(shapes[i].nodes - 1) * (size_t)shapes[i].n * count * (shapes[i].node == turns ? 3 : 1));
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_canonical_on_nodes_of_any_shape),
+        cmocka_unit_test(sums_are_canonical_on_nodes_of_any_shape),
+        cmocka_unit_test(scattered_sums_are_canonical_on_nodes_of_any_shape),
+        cmocka_unit_test(parts_reach_everyone_on_nodes_of_any_shape),
+        cmocka_unit_test(data_reaches_its_ranks_on_nodes_of_any_shape),
         cmocka_unit_test(every_type_and_operation_is_right),
         cmocka_unit_test(long_buffers_go_through_stage_in_segments),
         cmocka_unit_test(other_algorithms_go_between_the_nodes),
         cmocka_unit_test(the_link_between_two_nodes_carries_one_copy),
+        cmocka_unit_test(every_node_gets_what_it_has_not_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

@@ -238,6 +238,8 @@ static void everything_is_right_over_virtual_nodes(void **state)
     run("nodes", RANKS_PROCESSES, 3, false, false);
     run("nodes", RANKS_PROCESSES, 4, true, false);
     run("nodes", RANKS_PROCESSES, 5, false, true);
+    run("nodes in turn", RANKS_PROCESSES, 4, true, true);
+    run("nodes in turn", RANKS_PROCESSES, 5, false, false);
 }
 
 /* Every algorithm that can be forced on links, through the same calls. */
