@@ -23,9 +23,10 @@ const char *tdmi_algorithm_names(tdmi_coll coll, bool uneven, char text[TDMI_NAM
 
 /* ---- cheapest.c ---- */
 double tdmi_time_ns(const tdmi_algorithm *algorithm, const tdmi_call *call, const tdmi_topology *topology, const tdmi_costs *costs);
-/* Of the algorithms over links, the baselines left out; NULL: there is none. any_order: those that reorder sums count too. */
-const tdmi_algorithm *tdmi_cheapest(const tdmi_call *call, const tdmi_topology *topology, bool any_order, const tdmi_costs *costs,
-                                    double *ns_out);
+/* Of the algorithms over links and, where they are in reach, nodes, the baselines left out; NULL: there is none. any_order: those
+ * that reorder sums count too. */
+const tdmi_algorithm *tdmi_cheapest(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, bool any_order,
+                                    const tdmi_costs *costs, double *ns_out);
 
 /* ---- forced.c ---- */
 /* The algorithm that TANDEM_ALGO names for this call, NULL if none. Every entry is read, so that a wrong one is found at the

@@ -49,6 +49,8 @@ static void put_exchange(writer *w, const tdmi_step *step)
 
 static void put_step(writer *w, const tdmi_step *step)
 {
+    if (step->background)
+        put(w, "in the background: ");
     switch (step->kind) {
     case TDMI_STEP_COPY:
     case TDMI_STEP_FINISH:
@@ -103,6 +105,7 @@ static void put_step(writer *w, const tdmi_step *step)
         put(w, " of rank %d with ", step->to);
         put_range(w, step->src);
         break;
+    case TDMI_STEP_AWAIT: put(w, "await the background before step %zu", step->src.first); break;
     case TDMI_STEP_ROTATE: put(w, "rotate stages");
     }
 }

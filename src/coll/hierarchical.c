@@ -9,7 +9,8 @@
  * Inside a node data goes through STAGE, so any memory will do; between nodes each lane runs another algorithm over links as if
  * its ranks were the group. There are as many lanes as the smallest node has ranks; what a larger node has more leads nothing.
  * Each operation is three phases (hierarchical.h): sums in hierarchical_sum.c and hierarchical_partials.c, the others in
- * hierarchical_move.c. A barrier is a meeting, one rank of each node that tells the others, and another meeting.
+ * hierarchical_move.c. Long data goes through them in up to 8 pieces: while one is between the nodes, in the background, the next
+ * is collected and the one before delivered. A barrier is a meeting, one rank of each node that tells the others, and another meeting.
  *
  * Cost   allreduce, M nodes of L ranks: 2 log2(M) alpha + 2 (M-1)/M S/L beta over links for a rank, 2 (M-1)/M S for a node's link,
  *        once and not L times; inside a node each rank copies 2 S and sums S. Irregular: times the partial sums on the way to
@@ -112,8 +113,8 @@ static void with_job(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *
     size_t at[n + 1], come_at[l.nodes * l.local + 1];
     tdmi_partial partial[n];
     const tdmi_parts parts = parts_of(call, &l, &(room){first, rank, at});
-    const size_t elements = cells ? call->count * (size_t)n : at[first[parts.blocks]];
-    tdmi_job job = {.w = tdmi_lanes_of(s, call, topology, elements / (size_t)parts.blocks), .inner = inner};
+    const size_t data = cells ? call->count * (size_t)n : at[first[parts.blocks]];
+    tdmi_job job = {.w = tdmi_lanes_of(s, call, topology, data, parts.blocks), .inner = inner};
     job.w.parts = parts;
     if (cells)
         job.come = coming_parts(call, &l, &(room){come_first, come_rank, come_at});
@@ -122,16 +123,40 @@ static void with_job(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *
     use(&job, arg);
 }
 
+/* What goes between the nodes, in the background where another piece follows; gives where those steps end. */
+static size_t add_between(tdmi_job *job, const tdmi_piece *piece)
+{
+    tdmi_steps *s = job->w.s;
+    const size_t first = s->count;
+    if (tdmi_lanes_leads(&job->w) && job->w.layout.nodes > 1)
+        phases_of(job->w.call->coll)->between(job, piece);
+    for (size_t i = first; i < s->count && job->w.pieces > 1; i++)
+        s->step[i].background = true;
+    return s->count;
+}
+
+/* While one piece is between the nodes, the next is collected and the one before delivered. */
 static void add_steps(tdmi_job *job, void *arg)
 {
     const tdmi_phases *phases = phases_of(job->w.call->coll);
+    tdmi_steps *s = job->w.s;
+    tdmi_piece before = {0};
+    size_t sent_before = 0;
     (void)arg;
-    for (size_t k = 0; k < job->w.pieces; k++) {
-        const tdmi_piece piece = {k, job->w.s->acc_count};
-        phases->collect(job, &piece);
-        if (tdmi_lanes_leads(&job->w) && job->w.layout.nodes > 1)
-            phases->between(job, &piece);
-        phases->deliver(job, &piece);
+    for (size_t k = 0; k <= job->w.pieces; k++) {
+        const tdmi_piece piece = {k, s->acc_count};
+        size_t sent = 0;
+        if (k < job->w.pieces) {
+            phases->collect(job, &piece);
+            sent = add_between(job, &piece);
+        }
+        if (k > 0) {
+            if (job->w.pieces > 1 && tdmi_lanes_leads(&job->w))
+                tdmi_steps_add(s, (tdmi_step){.kind = TDMI_STEP_AWAIT, .to = -1, .from = -1, .src = {.first = sent_before}});
+            phases->deliver(job, &before);
+        }
+        before = piece;
+        sent_before = sent;
     }
 }
 
@@ -147,7 +172,7 @@ static void steps_with(tdmi_steps *s, const tdmi_call *call, const tdmi_topology
     if (topology->n == 1) {
         tdmi_steps_alone(s, call);
     } else if (call->coll == TDMI_COLL_BARRIER) {
-        tdmi_lanes w = tdmi_lanes_of(s, call, topology, 0);
+        tdmi_lanes w = tdmi_lanes_of(s, call, topology, 0, 1);
         barrier(&w);
     } else {
         with_job(s, call, topology, inner, add_steps, NULL);

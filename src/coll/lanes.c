@@ -2,15 +2,25 @@
 #include "coll/lanes.h"
 
 #define SEGMENT_BYTES ((size_t)256 << 10) /* of all lanes in STAGE at a time; there are two */
+#define PIECE_BYTES ((size_t)1 << 20)     /* of what a leader sends and receives: a shorter one would wait for messages */
+#define PIECES_MAX 8 /* more would win little, but wait for more messages */
 #define LANE_BYTES ((size_t)4 << 10)      /* a shorter slice is not worth a lane */
 
-tdmi_lanes tdmi_lanes_of(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology, size_t elements)
+static size_t pieces_of(size_t nbytes)
+{
+    const size_t pieces = nbytes / PIECE_BYTES;
+    return pieces < 1 ? 1 : pieces > PIECES_MAX ? PIECES_MAX : pieces;
+}
+
+tdmi_lanes tdmi_lanes_of(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology, size_t data, int blocks)
 {
     tdmi_lanes w = {.s = s, .call = call, .layout = tdmi_layout_of(topology), .pieces = 1};
-    const size_t size = tdm_dtype_size(call->dtype), wanted = elements * size / LANE_BYTES + 1;
+    const size_t size = tdm_dtype_size(call->dtype), wanted = data / (size_t)blocks * size / LANE_BYTES + 1;
     w.count = wanted < (size_t)w.layout.smallest ? (int)wanted : w.layout.smallest;
     w.length = SEGMENT_BYTES / size / (size_t)w.count;
     w.length = w.length > 0 ? w.length : 1;
+    if (w.layout.nodes > 1)
+        w.pieces = pieces_of(data * size / (size_t)w.count);
     return w;
 }
 

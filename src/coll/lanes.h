@@ -30,8 +30,8 @@ typedef struct tdmi_lanes {
     size_t meetings; /* behind an even number of them slot 0 is used */
 } tdmi_lanes;
 
-/* elements: of a block, about; the same on all ranks. */
-tdmi_lanes tdmi_lanes_of(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology, size_t elements);
+/* data: elements of all blocks together, about; the same on all ranks. */
+tdmi_lanes tdmi_lanes_of(tdmi_steps *s, const tdmi_call *call, const tdmi_topology *topology, size_t data, int blocks);
 
 /* Whether this rank is the leader of a lane, which is then layout.index. */
 bool tdmi_lanes_leads(const tdmi_lanes *w);

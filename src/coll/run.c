@@ -14,6 +14,8 @@
 #include "coll/work_steps.h"
 #include "core/dtype.h"
 
+#define WORK_COUNT ((size_t)32 << 10) /* elements that are moved or summed between two looks at what goes on in the background */
+
 /* ---- states ---- */
 
 /* Where others find their parts of IN. */
@@ -157,21 +159,70 @@ static tdm_status take_turn(tdmi_run *run, const tdmi_turns *turns, bool *done)
     return TDM_OK;
 }
 
+static const tdmi_steps *list_of(const tdmi_run *run)
+{
+    return tdmi_way_steps(run->way, run->number);
+}
+
+static bool is_exchange(const tdmi_step *step)
+{
+    return step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE;
+}
+
+static bool has_background(tdmi_run *run)
+{
+    while (run->back < run->step && !list_of(run)->step[run->back].background)
+        run->back++;
+    return run->back < run->step;
+}
+
+/* Does a piece of what goes on beside the current step. */
+static tdm_status background_on(tdmi_run *run, bool *moved)
+{
+    bool done;
+    tdm_status status;
+    run->worked = 0;
+    if (!has_background(run))
+        return TDM_OK;
+    const tdmi_step *step = &list_of(run)->step[run->back];
+    if (is_exchange(step)) {
+        status = tdmi_exchange_step(run, step, &done, moved);
+    } else {
+        const size_t at = run->at;
+        run->at = run->back_at;
+        status = tdmi_work_step(run, step, &done);
+        run->back_at = run->at;
+        run->at = at;
+        *moved = true;
+    }
+    if (status == TDM_OK && done) {
+        run->back++;
+        run->back_at = run->sent = run->received = run->summed = 0;
+        *moved = true;
+    }
+    return status;
+}
+
 /* *waits: for a peer. *paused: a piece of a long step is done, and others may have a turn. */
 static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, bool *paused)
 {
-    const tdmi_step *step = &tdmi_way_steps(run->way, run->number)->step[run->step];
+    const tdmi_step *step = &list_of(run)->step[run->step];
     bool done = true, moved = false;
     tdm_status status = TDM_OK;
-    if (step->kind == TDMI_STEP_PUBLISH) {
+    if (step->background) {
+        /* reached: background_on() takes it from here */
+    } else if (step->kind == TDMI_STEP_PUBLISH) {
         tdmi_publish(run);
     } else if (step->kind == TDMI_STEP_MEET) {
         run->behind = step->behind;
-        status = tdmi_meet(run, step->from, turns->polls, &done);
+        status = tdmi_meet(run, step->from, has_background(run) ? 0 : turns->polls, &done);
+        *waits = !done;
+    } else if (step->kind == TDMI_STEP_AWAIT || (is_exchange(step) && has_background(run))) {
+        done = !has_background(run) || (step->kind == TDMI_STEP_AWAIT && run->back >= step->src.first);
         *waits = !done;
     } else if (step->kind == TDMI_STEP_ROTATE) {
         run->rotation = (run->rotation + 1) % (unsigned)run->team->n;
-    } else if (step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE) {
+    } else if (is_exchange(step)) {
         status = tdmi_exchange_step(run, step, &done, &moved);
         *waits = !done && !moved;
         *paused = !done && moved;
@@ -180,13 +231,32 @@ static tdm_status step_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, b
         *waits = true;
     } else {
         status = tdmi_work_step(run, step, &done);
+        run->worked += step->src.count;
         *paused = !done;
     }
     if (status == TDM_OK && done) {
         run->step += 1 + (step->kind == TDMI_STEP_REDUCE_FROM && !tdmi_run_hands_on(run)) + step->refilled; /* COPY_TO, REFILL */
-        run->at = run->sent = run->received = run->summed = 0;
+        run->at = 0;
         run->met = 0;
+        if (is_exchange(step) && !step->background)
+            run->sent = run->received = run->summed = 0;
     }
+    return status;
+}
+
+/* The current step and what goes on beside it. */
+static tdm_status both_on(tdmi_run *run, const tdmi_turns *turns, bool *waits, bool *paused)
+{
+    const size_t count = list_of(run)->count;
+    bool moved = false;
+    tdm_status status = run->step < count ? step_on(run, turns, waits, paused) : TDM_OK;
+    if (status != TDM_OK || (run->step < count && !*waits && !*paused && run->worked < WORK_COUNT))
+        return status;
+    status = background_on(run, &moved);
+    if (run->step == count)
+        *waits = has_background(run);
+    *paused |= moved;
+    *waits &= !moved;
     return status;
 }
 
@@ -241,8 +311,8 @@ tdm_status tdmi_run_advance(tdmi_run *run, tdmi_turns *turns, bool *over, bool *
             waits = !met;
             break;
         case TDMI_RUN_STEPPING:
-            if (run->step < tdmi_way_steps(run->way, run->number)->count)
-                status = step_on(run, turns, &waits, &paused);
+            if (run->step < list_of(run)->count || has_background(run))
+                status = both_on(run, turns, &waits, &paused);
             else if (run->way->uses_links)
                 run->state = TDMI_RUN_SETTLING;
             else

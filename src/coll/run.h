@@ -44,6 +44,8 @@ typedef struct tdmi_run {
     bool resolved;         /* peers' buffers are known */
     size_t at;             /* elements of the current step that are done */
     size_t sent, received, summed; /* bytes of the current exchange */
+    size_t back, back_at;  /* the same of the background: up to step `back` nothing is left of it */
+    size_t worked;         /* elements moved since it was looked at */
     int settled;           /* link peers up to this one have been compared */
     tdmi_stage *stage;     /* the one of this call's turn; NULL: it uses none */
     unsigned rotation;     /* of it, now */

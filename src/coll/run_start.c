@@ -197,7 +197,7 @@ static void begin(tdmi_run *run, uint64_t number)
     run->history = run->team->history = tdmi_history_with(run->team->history, plan->digest);
     run->way = plan->agrees ? NULL : &plan->way;
     run->state = TDMI_RUN_ARRIVING;
-    run->step = run->at = 0;
+    run->step = run->at = run->back = run->back_at = run->worked = 0;
     run->sent = run->received = run->summed = 0;
     run->settled = 0;
     run->phase = 0;

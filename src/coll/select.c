@@ -172,16 +172,15 @@ static const tdmi_algorithm *measured(const tdmi_call *call, const tdmi_topology
     return NULL;
 }
 
-/* Over links alone, whose costs are known, what the model says. */
+/* Over links whose costs are known what the model says. */
 static const tdmi_algorithm *modelled(const tdmi_call *call, const tdmi_topology *topology, unsigned reach, bool any_order, char *why)
 {
     const char *transport = topology->transport != NULL && strstr(topology->transport, "ucx") != NULL ? "ucx" : "tcp";
     const tdmi_costs *costs = topology->tuning != NULL ? tdmi_tuning_costs(topology->tuning, transport) : NULL;
     double ns = 0;
-    if (costs == NULL || topology->n == 1 || call->uneven || (reach & TDMI_NEEDS_STAGE) != 0 ||
-        ((reach & TDMI_NEEDS_NODE) != 0 && tdmi_hierarchical.supports(call->coll, call->uneven)))
+    if (costs == NULL || topology->n == 1 || call->uneven || (reach & TDMI_NEEDS_STAGE) != 0)
         return NULL;
-    const tdmi_algorithm *best = tdmi_cheapest(call, topology, any_order, costs, &ns);
+    const tdmi_algorithm *best = tdmi_cheapest(call, topology, reach, any_order, costs, &ns);
     if (best != NULL)
         snprintf(why, TDMI_WHY_MAX, "cost model: %.1f us, the least, with %.1f us a message, %.3f ns a byte over %s", ns * 1e-3,
                  costs->alpha * 1e-3, costs->beta, transport);

@@ -53,6 +53,7 @@ typedef enum {
     TDMI_STEP_COPY_FROM,   /* own dst <- src of rank `from` */
     TDMI_STEP_REFILL,      /* dst in STAGE of rank `to` <- own src. Where the REDUCE_FROM or COPY_FROM in front of it, which has read
                               that dst, is `refilled`, both are one pass: the lines are in this core's cache */
+    TDMI_STEP_AWAIT,       /* until the background steps that stand before the src.first-th step of the list are over */
     TDMI_STEP_ROTATE       /* from now on, STAGE of rank r is the block that was STAGE of rank r + 1. Of two ranks, each then
                               writes where it has just read: lines that its own cache holds already */
 } tdmi_step_kind;
@@ -68,6 +69,9 @@ typedef struct tdmi_step {
     tdmi_range own; /* of REDUCE_FROM */
     unsigned behind; /* of MEET */
     bool received_first, leaf, refilled;
+    bool background; /* a link or local step: goes on beside the steps behind it, which may not touch what it touches until an
+                        AWAIT; background steps are taken one after the other. At the end of the list all are over, and at an
+                        EXCHANGE that is not in the background */
 } tdmi_step;
 
 typedef enum {

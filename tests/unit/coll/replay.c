@@ -23,7 +23,7 @@ typedef struct touch {
 typedef struct rank_state {
     int rank, call, published;
     int *met; /* [n] how often each rank had published when this one last met it */
-    size_t step;
+    size_t step, back, awaited; /* up to here nothing of the background is left; nor may it be, by the list */
     bool posted, received, taken; /* of the exchange under way */
     tdmi_steps list;
     unsigned char *acc, *stage, *slot; /* stage: two blocks in turn; slot: one a call */
@@ -41,6 +41,7 @@ typedef struct machine {
     rank_state *ranks;
     message **links; /* [from * n + to] heads of queues */
     bool races;
+    bool lazy; /* the background goes on only when nothing else can */
     touch *touches;
     size_t touch_count, touch_capacity;
     char failure[512];
@@ -320,9 +321,107 @@ static void caller(machine *m, const rank_state *r, bool writes)
 static void begin_call(machine *m, rank_state *r)
 {
     r->buffers = &m->buffers[r->call * m->n + r->rank];
-    r->step = 0;
+    r->step = r->back = r->awaited = 0;
     memset(r->acc, 0xa5, r->list.acc_count * tdm_dtype_size(acc_dtype(m)));
     caller(m, r, true);
+}
+
+static bool is_exchange(const tdmi_step *step)
+{
+    return step->kind == TDMI_STEP_EXCHANGE || step->kind == TDMI_STEP_EXCHANGE_REDUCE;
+}
+
+/* The first step of the background that was reached and is not over; NULL: there is none. */
+static const tdmi_step *background(rank_state *r)
+{
+    while (r->back < r->step && !r->list.step[r->back].background)
+        r->back++;
+    return r->back < r->step ? &r->list.step[r->back] : NULL;
+}
+
+static bool overlap(machine *m, const rank_state *r, tdmi_range a, tdmi_range b)
+{
+    if (a.count == 0 || b.count == 0)
+        return false;
+    const unsigned char *x = locate(m, r, r, a), *y = locate(m, r, r, b);
+    return x != NULL && y != NULL && x < y + b.count * tdm_dtype_size(dtype_of(m, b.buffer)) &&
+           y < x + a.count * tdm_dtype_size(dtype_of(m, a.buffer));
+}
+
+/* What a step reads and writes of this rank's own. */
+static tdmi_range read_by(const rank_state *r, const tdmi_step *step)
+{
+    static const tdmi_range nothing;
+    if (step->kind == TDMI_STEP_REDUCE_FROM)
+        return step->own;
+    return (step->kind == TDMI_STEP_COPY_FROM && step->from != r->rank) || (is_exchange(step) && step->to < 0) ? nothing : step->src;
+}
+
+static tdmi_range written_by(const tdmi_step *step)
+{
+    static const tdmi_range nothing;
+    if (step->kind == TDMI_STEP_REDUCE_FROM)
+        return (step + 1)->dst;
+    return is_exchange(step) && step->from < 0 ? nothing : step->dst;
+}
+
+/* A step may not touch what the background may still have to do with, even if by chance it is over. */
+static void keep_apart(machine *m, rank_state *r, const tdmi_step *step)
+{
+    if (step->kind == TDMI_STEP_AWAIT && r->awaited < step->src.first)
+        r->awaited = step->src.first;
+    if (step->kind == TDMI_STEP_AWAIT || step->kind == TDMI_STEP_PUBLISH || step->kind == TDMI_STEP_MEET || step->kind == TDMI_STEP_ROTATE)
+        return;
+    for (size_t i = r->awaited; i < r->step; i++) {
+        const tdmi_step *other = &r->list.step[i];
+        if (other->background &&
+            (overlap(m, r, written_by(step), written_by(other)) || overlap(m, r, written_by(step), read_by(r, other)) ||
+             overlap(m, r, read_by(r, step), written_by(other))))
+            FAIL(m, "rank %d step %zu touches what step %zu in the background does", r->rank, r->step, i);
+    }
+}
+
+/* Takes one step that is not in the background, as far as it goes; *moved: not even that. True when it is over. */
+static bool take_step(machine *m, rank_state *r, const tdmi_step *step, bool *moved)
+{
+    switch (step->kind) {
+    case TDMI_STEP_COPY:
+    case TDMI_STEP_FINISH: copy(m, r, step); break;
+    case TDMI_STEP_REDUCE: reduce(m, r, step); break;
+    case TDMI_STEP_EXCHANGE:
+    case TDMI_STEP_EXCHANGE_REDUCE: {
+        const bool was_posted = r->posted, was_received = r->received, over = exchange(m, r, step);
+        *moved = over || was_posted != r->posted || was_received != r->received;
+        return over;
+    }
+    case TDMI_STEP_PUBLISH:
+        r->published++;
+        r->seen = r->buffers;
+        break;
+    case TDMI_STEP_MEET:
+        *moved = met(m, r, step->from, (int)step->behind);
+        return *moved;
+    case TDMI_STEP_AWAIT: *moved = background(r) == NULL || r->back >= step->src.first; return *moved;
+    case TDMI_STEP_REDUCE_FROM: reduce_from(m, r, step); break;
+    case TDMI_STEP_COPY_FROM: copy_from(m, r, step); break;
+    case TDMI_STEP_REFILL: refill(m, r, step); break;
+    case TDMI_STEP_ROTATE: r->rotation[r->call % 2]++; break;
+    case TDMI_STEP_COPY_TO: FAIL(m, "rank %d step %zu: COPY_TO without REDUCE_FROM", r->rank, r->step);
+    }
+    return true;
+}
+
+static bool advance_background(machine *m, rank_state *r)
+{
+    const tdmi_step *step = background(r);
+    bool moved = true;
+    if (step == NULL)
+        return false;
+    if (!is_exchange(step) && step->kind != TDMI_STEP_COPY && step->kind != TDMI_STEP_REDUCE && step->kind != TDMI_STEP_FINISH)
+        FAIL(m, "rank %d step %zu is none for the background", r->rank, r->back);
+    else if (take_step(m, r, step, &moved))
+        r->back++;
+    return moved;
 }
 
 /* Advances a rank by one step; false if it waits or is done. */
@@ -330,6 +429,10 @@ static bool advance(machine *m, rank_state *r)
 {
     if (r->call == m->calls)
         return false;
+    if (!m->lazy && advance_background(m, r))
+        return true;
+    if (r->step == r->list.count && background(r) != NULL)
+        return advance_background(m, r);
     if (r->step == r->list.count) {
         caller(m, r, false);
         if (++r->call < m->calls)
@@ -337,33 +440,19 @@ static bool advance(machine *m, rank_state *r)
         return true;
     }
     const tdmi_step *step = &r->list.step[r->step];
-    switch (step->kind) {
-    case TDMI_STEP_COPY:
-    case TDMI_STEP_FINISH: copy(m, r, step); break;
-    case TDMI_STEP_REDUCE: reduce(m, r, step); break;
-    case TDMI_STEP_EXCHANGE:
-    case TDMI_STEP_EXCHANGE_REDUCE: {
-        bool was_posted = r->posted, was_received = r->received;
-        if (!exchange(m, r, step))
-            return was_posted != r->posted || was_received != r->received;
-        break;
+    bool moved = true;
+    if (step->background) {
+        r->step++;
+        return true;
     }
-    case TDMI_STEP_PUBLISH:
-        r->published++;
-        r->seen = r->buffers;
-        break;
-    case TDMI_STEP_MEET:
-        if (!met(m, r, step->from, (int)step->behind))
-            return false;
-        break;
-    case TDMI_STEP_REDUCE_FROM: reduce_from(m, r, step); break;
-    case TDMI_STEP_COPY_FROM: copy_from(m, r, step); break;
-    case TDMI_STEP_REFILL: refill(m, r, step); break;
-    case TDMI_STEP_ROTATE: r->rotation[r->call % 2]++; break;
-    case TDMI_STEP_COPY_TO: FAIL(m, "rank %d step %zu: COPY_TO without REDUCE_FROM", r->rank, r->step);
-    }
-    r->step++;
-    return true;
+    if (is_exchange(step) && background(r) != NULL)
+        return advance_background(m, r);
+    if (is_exchange(step))
+        r->awaited = r->step;
+    keep_apart(m, r, step);
+    if (take_step(m, r, step, &moved))
+        r->step++;
+    return moved || advance_background(m, r);
 }
 
 /* x comes before y if x's rank published afterwards and y's rank had met that. */
@@ -420,7 +509,8 @@ const char *replay(const tdmi_algorithm *algorithm, const tdmi_call *of_rank, co
 {
     const tdmi_call *call = of_rank;
     const int n = topology->n;
-    machine m = {.call = call, .of_rank = of_rank, .n = n, .calls = calls, .node = topology->node, .buffers = buffers, .races = races};
+    machine m = {.call = call, .of_rank = of_rank, .n = n, .calls = calls, .node = topology->node, .buffers = buffers, .races = races,
+                 .lazy = seed % 2 == 1};
     m.ranks = calloc((size_t)n, sizeof *m.ranks);
     m.links = calloc((size_t)(n * n), sizeof *m.links);
     for (int r = 0; r < n; r++) {

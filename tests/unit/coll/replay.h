@@ -3,7 +3,8 @@
  * Links are strict: a step is over when its message was taken and its own has come, and a message must fit the step that
  * takes it, so a list that passes here needs no buffering and cannot deadlock. Shared memory is checked for races: two ranks
  * may touch the same bytes, one of them writing, only with a meeting between; a caller touches all of its buffers before and
- * after each call, so returning early is a race too. */
+ * after each call, so returning early is a race too. What goes on in the background goes on as early as it can, or as late where the
+ * seed is odd, and no other step may touch what it has still to do with. */
 #ifndef TESTS_COLL_REPLAY_H
 #define TESTS_COLL_REPLAY_H
 

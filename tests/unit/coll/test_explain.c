@@ -31,6 +31,13 @@ static void a_list_reads_like_what_it_does(void **state)
     tdmi_explain(&call, "direct", "", &steps, 0, 2, text, sizeof text);
     assert_non_null(strstr(text, "     0  publish\n     1  meet all ranks\n     2  reduce in[0..8) of all ranks\n"
                                  "     3    into out[0..8) of all ranks\n"));
+    tdmi_steps_clear(&steps);
+    tdmi_steps_exchange(&steps, 1, (tdmi_range){TDMI_BUFFER_OUT, 0, 8}, -1, (tdmi_range){.count = 0});
+    steps.step[0].background = true;
+    tdmi_steps_add(&steps, (tdmi_step){.kind = TDMI_STEP_AWAIT, .to = -1, .from = -1, .src = {.first = 1}});
+    tdmi_explain(&call, "hierarchical", "", &steps, 0, 2, text, sizeof text);
+    assert_non_null(strstr(text, "     0  in the background: send out[0..8) to rank 1\n"
+                                 "     1  await the background before step 1\n"));
     tdmi_steps_free(&steps);
 }
 

@@ -110,6 +110,23 @@ static void long_buffers_go_through_stage_in_segments(void **state)
         }
 }
 
+/* So long that one piece is collected, one under way and one delivered at a time; seeds let the background run early and late. */
+static void pieces_follow_each_other_through_the_nodes(void **state)
+{
+    (void)state;
+    static const int pair_and_one[] = {0, 0, 1}, turns[] = {0, 1, 0, 1};
+    for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
+        for (unsigned seed = 0; seed < 2; seed++) {
+            const size_t count = tdmi_coll_has_parts((tdmi_coll)coll) ? 120001 : 450001;
+            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_SUM, 3, count,
+                             (check_options){.node = pair_and_one, .races = true, .seed = seed, .in_place = seed == 0});
+            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_AVG, 4, count,
+                             (check_options){.node = turns, .races = true, .seed = seed, .in_place = seed == 1});
+        }
+    check_collective(&tdmi_hierarchical_ring, TDMI_COLL_ALLREDUCE, TDM_F64, TDM_SUM, 3, 450001,
+                     (check_options){.node = pair_and_one, .exact = true, .seed = 3});
+}
+
 static void other_algorithms_go_between_the_nodes(void **state)
 {
     (void)state;
@@ -194,6 +211,7 @@ int main(void)
         cmocka_unit_test(data_reaches_its_ranks_on_nodes_of_any_shape),
         cmocka_unit_test(every_type_and_operation_is_right),
         cmocka_unit_test(long_buffers_go_through_stage_in_segments),
+        cmocka_unit_test(pieces_follow_each_other_through_the_nodes),
         cmocka_unit_test(other_algorithms_go_between_the_nodes),
         cmocka_unit_test(the_link_between_two_nodes_carries_one_copy),
         cmocka_unit_test(every_node_gets_what_it_has_not_once),

@@ -120,6 +120,31 @@ static void several_nodes_take_the_hierarchy_where_one_has_several_ranks(void **
     refused("hierarchical", &allreduce, 4, reach, TDM_ERR_UNSUPPORTED, "needs several nodes, one of them with more than one rank");
 }
 
+static const char *cheapest(tdmi_coll coll, size_t count, const tdmi_topology *topology, const tdmi_costs *costs)
+{
+    const bool rooted = coll == TDMI_COLL_GATHER || coll == TDMI_COLL_BROADCAST;
+    const tdmi_call call = {.coll = coll, .dtype = TDM_F32, .op = TDM_SUM, .root = rooted ? 0 : -1, .count = count};
+    double ns;
+    return tdmi_cheapest(&call, topology, TDMI_NEEDS_LINKS | TDMI_NEEDS_NODE, false, costs, &ns)->name;
+}
+
+/* Over a slow link the node sends each byte once. Where links are as fast as memory and each part goes once anyway, the way through
+ * the leaders is longer. */
+static void the_model_knows_that_ranks_share_their_nodes_link(void **state)
+{
+    (void)state;
+    static const int fours[] = {0, 0, 0, 0, 1, 1, 1, 1};
+    const tdmi_topology topology = {.n = 8, .node = fours};
+    const tdmi_costs slow = {"tcp", 6000, 8, 0.04}, fast = {"tcp", 2000, 0.04, 0.04};
+    assert_string_equal(cheapest(TDMI_COLL_ALLREDUCE, 1 << 20, &topology, &slow), "hierarchical");
+    assert_string_equal(cheapest(TDMI_COLL_ALL_GATHER, 1 << 17, &topology, &slow), "hierarchical");
+    assert_string_equal(cheapest(TDMI_COLL_REDUCE_SCATTER, 1 << 17, &topology, &slow), "hierarchical");
+    assert_string_equal(cheapest(TDMI_COLL_BROADCAST, 1 << 20, &topology, &slow), "hierarchical");
+    assert_string_equal(cheapest(TDMI_COLL_ALLTOALL, 64, &topology, &slow), "hierarchical");
+    assert_string_equal(cheapest(TDMI_COLL_ALLTOALL, 1 << 20, &topology, &fast), "pairwise");
+    assert_string_equal(cheapest(TDMI_COLL_GATHER, 1 << 20, &topology, &fast), "binomial");
+}
+
 static void memory_from_malloc_is_read_where_that_is_faster(void **state)
 {
     (void)state;
@@ -289,6 +314,7 @@ int main(void)
         cmocka_unit_test_setup(what_was_measured_counts_before_the_model_and_the_defaults, clean),
         cmocka_unit_test_setup(the_model_follows_the_cost_lines, clean),
         cmocka_unit_test_setup(several_nodes_take_the_hierarchy_where_one_has_several_ranks, clean),
+        cmocka_unit_test_setup(the_model_knows_that_ranks_share_their_nodes_link, clean),
         cmocka_unit_test_setup(no_default_reorders_a_sum, clean),
         cmocka_unit_test_setup(halves_travel_as_halves_where_they_are_many, clean),
         cmocka_unit_test_setup(every_call_has_a_choice, clean),
