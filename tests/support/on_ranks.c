@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,13 +149,15 @@ static void child(const ranks_spec *spec, int port_fd, int rank, ranks_body body
     _exit(0);
 }
 
-static void hear(int fd, char *text, size_t nbytes, int64_t deadline_ns)
+/* What the process says until it ends: children of its own may outlive it and hold the pipe. */
+static void hear(pid_t pid, int fd, char *text, size_t nbytes, int64_t deadline_ns)
 {
+    const int process = (int)syscall(SYS_pidfd_open, pid, 0);
     size_t used = 0;
     for (;;) {
-        struct pollfd item = {.fd = fd, .events = POLLIN};
+        struct pollfd items[2] = {{.fd = fd, .events = POLLIN}, {.fd = process, .events = POLLIN}};
         int64_t left = deadline_ns - tdmi_now_ns();
-        if (left <= 0 || poll(&item, 1, (int)(left / TDMI_NS_PER_MS) + 1) <= 0)
+        if (left <= 0 || poll(items, 2, (int)(left / TDMI_NS_PER_MS) + 1) <= 0 || items[0].revents == 0)
             break;
         ssize_t got = read(fd, text + used, nbytes - 1 - used);
         if (got <= 0)
@@ -162,6 +165,8 @@ static void hear(int fd, char *text, size_t nbytes, int64_t deadline_ns)
         used += (size_t)got;
     }
     text[used] = '\0';
+    if (process >= 0)
+        close(process);
 }
 
 static void run_processes(const ranks_spec *spec, ranks_body body, void *arg, double deadline_s, char *report, size_t nbytes)
@@ -198,7 +203,7 @@ static void run_processes(const ranks_spec *spec, ranks_body body, void *arg, do
     for (int r = 0; r < spec->n; r++) {
         char text[2048];
         int status = 0;
-        hear(pipes[r], text, sizeof text, deadline_ns);
+        hear(pids[r], pipes[r], text, sizeof text, deadline_ns);
         close(pipes[r]);
         const bool late = text[0] == '\0' && tdmi_deadline_passed(deadline_ns);
         if (late)
