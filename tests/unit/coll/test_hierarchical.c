@@ -31,7 +31,7 @@ static void shape(int kind, int n, int node[RANKS_MAX])
     }
 }
 
-/* One operation on nodes of any shape, for any number of ranks; a sixth of the cases where there are many. */
+/* One operation on nodes of any shape, for any number of ranks; an eleventh of the cases where there are many. */
 static void check_shapes(tdmi_coll coll, bool uneven)
 {
     int node[RANKS_MAX];
@@ -41,7 +41,7 @@ static void check_shapes(tdmi_coll coll, bool uneven)
             const size_t counts[] = {0, 1, (size_t)n, 61, several_lanes};
             shape(kind, n, node);
             for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-                if (coll == TDMI_COLL_BARRIER ? counts[i] == 0 : n <= 8 || (n + kind + (int)i) % 6 == 0)
+                if (coll == TDMI_COLL_BARRIER ? counts[i] == 0 : n <= 8 || (n + kind + (int)i) % 11 == 0)
                     check_collective(&tdmi_hierarchical, coll, TDM_F32, TDM_SUM, n, counts[i],
                                      (check_options){.in_place = (n + (int)i) % 2 == 0, .exact = false, .seed = (unsigned)i,
                                                      .uneven = uneven, .races = n <= 5, .node = node,
@@ -89,7 +89,7 @@ static void every_type_and_operation_is_right(void **state)
         for (int dtype = 0; dtype < TDM_DTYPE_COUNT; dtype++)
             for (int op = 0; op < TDM_OP_COUNT; op++)
                 for (size_t k = 0; k < sizeof sums / sizeof *sums; k++)
-                    if (tdmi_op_check((tdm_dtype)dtype, (tdm_op)op, "test", "native") == TDM_OK)
+                    if ((size_t)(dtype + op) % 3 == (i + k) % 3 && tdmi_op_check((tdm_dtype)dtype, (tdm_op)op, "test", "native") == TDM_OK)
                         check_collective(&tdmi_hierarchical, sums[k], (tdm_dtype)dtype, (tdm_op)op, 6, k == 0 ? 4999 : 1207,
                                          (check_options){.in_place = op % 2 == 0, .exact = false, .node = nodes[i], .seed = 1});
 }
@@ -98,16 +98,16 @@ static void long_buffers_go_through_stage_in_segments(void **state)
 {
     (void)state;
     static const int even[] = {0, 0, 1, 1}, odd[] = {0, 0, 0, 1, 1}, turns[] = {0, 1, 0, 1, 0};
-    for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
-        for (int races = 0; races < 2; races++) {
-            const size_t count = tdmi_coll_has_parts((tdmi_coll)coll) ? 60001 : 200001;
-            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_SUM, 4, count,
-                             (check_options){.node = even, .races = races == 1, .seed = 2});
-            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F32, TDM_SUM, 5, count,
-                             (check_options){.node = odd, .races = races == 1, .seed = 4, .in_place = true});
-            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_BF16, TDM_SUM, 5, count,
-                             (check_options){.node = turns, .races = races == 1, .seed = 5, .in_place = true, .uneven = true});
-        }
+    for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++) {
+        const bool races = coll % 2 == 1;
+        const size_t count = tdmi_coll_has_parts((tdmi_coll)coll) ? 60001 : 200001;
+        check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_SUM, 4, count,
+                         (check_options){.node = even, .races = races, .seed = 2});
+        check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F32, TDM_SUM, 5, count,
+                         (check_options){.node = odd, .races = races, .seed = 4, .in_place = true});
+        check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_BF16, TDM_SUM, 5, count,
+                         (check_options){.node = turns, .races = races, .seed = 5, .in_place = true, .uneven = true});
+    }
 }
 
 /* So long that one piece is collected, one under way and one delivered at a time; seeds let the background run early and late. */
@@ -115,14 +115,14 @@ static void pieces_follow_each_other_through_the_nodes(void **state)
 {
     (void)state;
     static const int pair_and_one[] = {0, 0, 1}, turns[] = {0, 1, 0, 1};
-    for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
-        for (unsigned seed = 0; seed < 2; seed++) {
-            const size_t count = tdmi_coll_has_parts((tdmi_coll)coll) ? 120001 : 450001;
-            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_SUM, 3, count,
-                             (check_options){.node = pair_and_one, .races = true, .seed = seed, .in_place = seed == 0});
-            check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_AVG, 4, count,
-                             (check_options){.node = turns, .races = true, .seed = seed, .in_place = seed == 1});
-        }
+    for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++) {
+        const unsigned seed = (unsigned)coll % 2;
+        const size_t count = tdmi_coll_has_parts((tdmi_coll)coll) ? 120001 : 450001;
+        check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_SUM, 3, count,
+                         (check_options){.node = pair_and_one, .races = true, .seed = seed, .in_place = seed == 0});
+        check_collective(&tdmi_hierarchical, (tdmi_coll)coll, TDM_F64, TDM_AVG, 4, count,
+                         (check_options){.node = turns, .races = true, .seed = seed, .in_place = seed == 1});
+    }
     check_collective(&tdmi_hierarchical_ring, TDMI_COLL_ALLREDUCE, TDM_F64, TDM_SUM, 3, 450001,
                      (check_options){.node = pair_and_one, .exact = true, .seed = 3});
 }
