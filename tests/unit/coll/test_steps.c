@@ -85,24 +85,25 @@ static size_t limit_of(const tdmi_steps *s, const tdmi_call *call, tdmi_buffer b
 static void counts_beyond_32_bits_are_cut_right(void **state)
 {
     (void)state;
-    static const int ns[] = {2, 5};
+    static const int ns[] = {2, 3};
     tdmi_steps s = {0};
     for (size_t a = 0; a < tdmi_algorithm_count; a++)
         for (int coll = 0; coll < TDMI_COLL_BARRIER; coll++)
             for (size_t i = 0; i < 2 && tdmi_algorithms[a]->supports((tdmi_coll)coll, false) && tdmi_algorithms[a]->max_bytes == 0; i++) {
                 const tdmi_call call = {.coll = (tdmi_coll)coll, .dtype = TDM_U8, .op = TDM_SUM,
                                         .root = coll == TDMI_COLL_BROADCAST || coll >= TDMI_COLL_REDUCE ? 1 : -1, .count = ((size_t)1 << 32) + 17};
-                for (int rank = 0; rank < ns[i]; rank++) {
+                for (int rank = 0; rank < ns[i]; rank += ns[i] - 1) {
                     tdmi_steps_clear(&s);
                     const tdmi_topology topology = {.rank = rank, .n = ns[i]};
                     tdmi_algorithms[a]->steps(&s, &call, &topology);
                     assert_int_equal(s.status, TDM_OK);
-                    for (size_t k = 0; k < s.count; k++) {
-                        const tdmi_range ranges[2] = {s.step[k].src, s.step[k].dst};
-                        for (int side = 0; side < 2; side++)
-                            assert_true(ranges[side].first + ranges[side].count <=
-                                        limit_of(&s, &call, ranges[side].buffer, ns[i]));
-                    }
+                    size_t limits[TDMI_BUFFER_SLOT + 1], outside = 0;
+                    for (int b = TDMI_BUFFER_IN; b <= TDMI_BUFFER_SLOT; b++)
+                        limits[b] = limit_of(&s, &call, (tdmi_buffer)b, ns[i]);
+                    for (const tdmi_step *step = s.step; step < s.step + s.count; step++)
+                        outside += step->src.first + step->src.count > limits[step->src.buffer] ||
+                                   step->dst.first + step->dst.count > limits[step->dst.buffer];
+                    assert_int_equal(outside, 0);
                     assert_true(tdmi_steps_traffic(&s).elements_sent == tdmi_algorithms[a]->cost(&call, &topology).elements_sent);
                 }
             }
