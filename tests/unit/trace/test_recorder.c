@@ -94,7 +94,7 @@ static void a_killed_process_leaves_its_last_calls(void **state)
             const tdmi_recorder_call call = call_of(i);
             tdmi_recorder_set_label(&group, i < 1500 ? "step 1" : "step 2 with a label that is \xc3\xa4\xc3\xa4\xc3\xa4 long");
             const uint64_t index = tdmi_recorder_begin(&group, &call, tdmi_now_ns());
-            tdmi_recorder_started(&group, index, i % 2 == 0);
+            tdmi_recorder_started(&group, index, i % 2 == 0 || i == 1499);
             if (i == 1499)
                 tdmi_recorder_finished_at_once(&group, index);
             else if (i < 1500)
