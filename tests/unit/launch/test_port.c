@@ -24,7 +24,7 @@ static void rank_0_can_listen_on_a_held_port(void **state)
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         assert_int_equal(tdmi_socket_listen(hosts[i], port, &listener, &same), TDM_OK);
         assert_int_equal(same, port);
-        assert_int_equal(tdmi_socket_connect("127.0.0.1", port, tdmi_deadline_in(5), &fd), TDM_OK);
+        assert_int_equal(tdmi_socket_connect(hosts[i] != NULL ? hosts[i] : "127.0.0.1", port, tdmi_deadline_in(5), &fd), TDM_OK);
         close(fd);
         close(listener);
     }
