@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static const tdmi_slot *slot_of(const tdmi_team *team, int rank, uint64_t number)
-{
-    return &team->board[rank]->slot[number % TDMI_SLOTS];
-}
-
 static uint64_t number_in(const tdmi_slot *slot)
 {
     return atomic_load_explicit(&slot->word, memory_order_acquire) >> TDMI_PHASE_BITS;
@@ -34,12 +29,12 @@ tdm_status tdmi_history_mismatch(const tdmi_team *team, uint64_t number, int a, 
 {
     uint64_t first = number;
     for (uint64_t k = 1; k < TDMI_SLOTS && k < number; k++) {
-        const tdmi_slot *x = slot_of(team, a, number - k), *y = slot_of(team, b, number - k);
+        const tdmi_slot *x = tdmi_team_slot(team, a, number - k), *y = tdmi_team_slot(team, b, number - k);
         if (number_in(x) != number - k || number_in(y) != number - k || history_in(x) == history_in(y))
             break;
         first = number - k;
     }
-    const uint8_t *by_a = slot_of(team, a, first)->signature, *by_b = slot_of(team, b, first)->signature;
+    const uint8_t *by_a = tdmi_team_slot(team, a, first)->signature, *by_b = tdmi_team_slot(team, b, first)->signature;
     if (memcmp(by_a, by_b, TDMI_SIGNATURE_BYTES) == 0) /* their slots are used again: both have compared meanwhile */
         return tdmi_fail(TDM_ERR_MISMATCH, "group %s: rank %d and rank %d have made different calls before call %llu; all ranks must "
                          "make the same calls in the same order", team->name, a, b, (unsigned long long)first);
@@ -64,7 +59,7 @@ tdm_status tdmi_history_check(const tdmi_team *team, uint64_t number)
         const uint64_t started = atomic_load_explicit(&team->board[r]->started, memory_order_acquire);
         uint64_t own, theirs, at = started < number ? started : number;
         for (int k = 0; k < TDMI_SLOTS && at > 0; k++, at--) { /* a call by an engine has no slot */
-            if (!read_history(slot_of(team, team->rank, at), at, &own) || !read_history(slot_of(team, r, at), at, &theirs))
+            if (!read_history(tdmi_team_slot(team, team->rank, at), at, &own) || !read_history(tdmi_team_slot(team, r, at), at, &theirs))
                 continue;
             if (own != theirs)
                 return tdmi_history_mismatch(team, at, team->rank, r);

@@ -8,17 +8,17 @@
 
 static inline tdmi_slot *tdmi_own_slot(const tdmi_run *run)
 {
-    return &run->team->board[run->team->rank]->slot[run->number % TDMI_SLOTS];
+    return tdmi_team_slot(run->team, run->team->rank, run->number);
 }
 
 static inline const tdmi_slot *tdmi_slot_of(const tdmi_run *run, int rank)
 {
-    return &run->team->board[rank]->slot[run->number % TDMI_SLOTS];
+    return tdmi_team_slot(run->team, rank, run->number);
 }
 
 static inline char *tdmi_slot_data(const tdmi_run *run, int rank)
 {
-    return (char *)run->team->board[rank]->slot[run->number % TDMI_SLOTS].data;
+    return (char *)tdmi_team_slot(run->team, rank, run->number)->data;
 }
 
 static inline uint64_t tdmi_history_of(const tdmi_run *run, int rank)

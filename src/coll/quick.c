@@ -10,11 +10,6 @@
 #define SLOTS_AHEAD 4  /* the slot that is fetched: another core has read it */
 #define LINE_BYTES 64
 
-static tdmi_slot *slot_of(const tdmi_team *team, int rank, uint64_t number)
-{
-    return &team->board[rank]->slot[number % TDMI_SLOTS];
-}
-
 /* The first step copies into SLOT, or there is nothing to send. */
 static bool sends(const tdmi_way *way)
 {
@@ -24,7 +19,7 @@ static bool sends(const tdmi_way *way)
 void tdmi_quick_send(tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, const void *in)
 {
     tdmi_board *board = team->board[team->rank];
-    tdmi_slot *slot = &board->slot[number % TDMI_SLOTS];
+    tdmi_slot *slot = tdmi_team_slot(team, team->rank, number);
     const tdmi_step *copy = plan->way.steps.step;
     const unsigned shift = tdmi_dtype_shift(plan->call.dtype);
     const size_t nbytes = sends(&plan->way) ? copy->src.count << shift : 0;
@@ -34,7 +29,7 @@ void tdmi_quick_send(tdmi_team *team, const tdmi_plan *plan, uint64_t number, ui
     atomic_store_explicit(&slot->word, tdmi_slot_word(number, 1), memory_order_release); /* pairs with tdmi_quick_met and tdmi_meet */
     atomic_store_explicit(&board->started, number, memory_order_release);
     tdmi_ring_all(team);
-    const char *next = (const char *)&board->slot[(number + SLOTS_AHEAD) % TDMI_SLOTS]; /* fetched while the others come */
+    const char *next = (const char *)tdmi_team_slot(team, team->rank, number + SLOTS_AHEAD); /* fetched while the others come */
     for (size_t at = 0; at < offsetof(tdmi_slot, data) + nbytes; at += LINE_BYTES)
         tdmi_cpu_prefetch_to_write(next + at);
 }
@@ -66,13 +61,13 @@ bool tdmi_quick_met(const tdmi_team *team, const tdmi_plan *plan, uint64_t numbe
         return true;
     if (meet->from >= 0) {
         const int before = *polls;
-        const bool there = is_there(slot_of(team, meet->from, number), word, history, polls, &busy);
+        const bool there = is_there(tdmi_team_slot(team, meet->from, number), word, history, polls, &busy);
         if (*polls == before) /* it is ahead: what it gave next may be here by the next call */
-            __builtin_prefetch(slot_of(team, meet->from, number + 2));
+            __builtin_prefetch(tdmi_team_slot(team, meet->from, number + 2));
         return there;
     }
     for (int r = 0; r < team->n; r++)
-        if (r != team->rank && !is_there(slot_of(team, r, number), word, history, polls, &busy))
+        if (r != team->rank && !is_there(tdmi_team_slot(team, r, number), word, history, polls, &busy))
             return false;
     return true;
 }
@@ -82,7 +77,7 @@ static void reduce(const tdmi_team *team, const tdmi_plan *plan, uint64_t number
     const unsigned shift = tdmi_dtype_shift(plan->call.dtype);
     const void *leaf[team->n];
     for (int r = 0; r < team->n; r++)
-        leaf[r] = slot_of(team, r, number)->data + (step->src.first << shift);
+        leaf[r] = tdmi_team_slot(team, r, number)->data + (step->src.first << shift);
     leaf[team->rank] = (const char *)in + (step->own.first << shift);
     tdmi_reduce_short(plan->call.dtype, plan->call.op, leaf, team->n, (char *)out + (step[1].dst.first << shift), step->src.count);
 }
@@ -95,7 +90,7 @@ void tdmi_quick_take(const tdmi_team *team, const tdmi_plan *plan, uint64_t numb
         const void *from;
         switch (step->kind) {
         case TDMI_STEP_COPY: from = in; break;
-        case TDMI_STEP_COPY_FROM: from = slot_of(team, step->from, number)->data; break;
+        case TDMI_STEP_COPY_FROM: from = tdmi_team_slot(team, step->from, number)->data; break;
         case TDMI_STEP_REDUCE_FROM: reduce(team, plan, number, step, in, out); continue;
         default: continue; /* MEET is over, COPY_TO went with its REDUCE_FROM */
         }

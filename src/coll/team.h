@@ -38,6 +38,11 @@ typedef struct tdmi_team {
     tdmi_plans plans;
 } tdmi_team;
 
+/* Where a rank of this node writes call `number`. */
+static inline tdmi_slot *tdmi_team_slot(const tdmi_team *team, int rank, uint64_t number)
+{
+    return &team->board[rank]->slot[number % TDMI_SLOTS];
+}
 /* *done: every rank has finished all calls up to `number`. Reads the boards if it does not know yet, and compares what was called. */
 tdm_status tdmi_team_done(tdmi_team *team, uint64_t number, bool *done);
 /* Whether a rank shares memory with this one; itself too. */

@@ -96,6 +96,16 @@ tdm_status mpi_again(tdmi_engine_call *base)
     return status;
 }
 
+/* A call that began: to the caller, or back. */
+static tdm_status hand_out(mpi_call *call, tdm_status status, tdmi_engine_call **out)
+{
+    if (status == TDM_OK)
+        *out = &call->base;
+    else
+        mpi_end(&call->base);
+    return status;
+}
+
 tdm_status mpi_start(tdmi_engine *base, const tdmi_request *request, tdmi_engine_call **out)
 {
     mpi_call *call;
@@ -103,13 +113,7 @@ tdm_status mpi_start(tdmi_engine *base, const tdmi_request *request, tdmi_engine
     if (status != TDM_OK)
         return status;
     call->request = *request;
-    status = mpi_again(&call->base);
-    if (status != TDM_OK) {
-        mpi_end(&call->base);
-        return status;
-    }
-    *out = &call->base;
-    return TDM_OK;
+    return hand_out(call, mpi_again(&call->base), out);
 }
 
 tdm_status mpi_meet(tdmi_engine *base, const uint64_t own[2], tdmi_engine_call **out)
@@ -126,41 +130,36 @@ tdm_status mpi_meet(tdmi_engine *base, const uint64_t own[2], tdmi_engine_call *
     if (status == TDM_OK)
         status = mpi_check(MPI_Iallreduce(MPI_IN_PLACE, call->base.sums, 2, MPI_UINT64_T, MPI_SUM, engine->side, request), "MPI_Iallreduce");
     pthread_mutex_unlock(&mpi_lock);
-    if (status != TDM_OK) {
-        mpi_end(&call->base);
-        return status;
+    return hand_out(call, status, out);
+}
+
+tdm_status mpi_call_bytes(mpi_call *call, bool receives, MPI_Comm comm, int rank, int tag, void *data, size_t nbytes)
+{
+    tdm_status status = TDM_OK;
+    for (size_t first = 0; first < nbytes && status == TDM_OK; first += MPI_MOST) {
+        const int n = (int)(nbytes - first < MPI_MOST ? nbytes - first : MPI_MOST);
+        MPI_Request *request = mpi_call_pending(call);
+        char *at = (char *)data + first;
+        if (request == NULL)
+            return TDM_ERR_NO_MEMORY;
+        status = receives ? mpi_check(MPI_Irecv(at, n, MPI_BYTE, rank, tag, comm, request), "MPI_Irecv")
+                          : mpi_check(MPI_Isend(at, n, MPI_BYTE, rank, tag, comm, request), "MPI_Isend");
     }
-    *out = &call->base;
-    return TDM_OK;
+    return status;
 }
 
 /* Messages of the same tag between two ranks arrive in their order, so pieces and ids that come round again are no matter. */
 tdm_status mpi_carry(tdmi_engine *base, bool receives, int rank, uint64_t id, void *data, size_t nbytes, tdmi_engine_call **out)
 {
     mpi_engine *engine = (mpi_engine *)base;
-    const int tag = (int)(id & 0x7fff);
     mpi_call *call;
     tdm_status status = take_call(engine, &call);
     if (status != TDM_OK)
         return status;
     pthread_mutex_lock(&mpi_lock);
-    for (size_t first = 0; first < nbytes && status == TDM_OK; first += MPI_MOST) {
-        const int n = (int)(nbytes - first < MPI_MOST ? nbytes - first : MPI_MOST);
-        MPI_Request *request = mpi_call_pending(call);
-        char *at = (char *)data + first;
-        if (request == NULL)
-            status = TDM_ERR_NO_MEMORY;
-        else
-            status = receives ? mpi_check(MPI_Irecv(at, n, MPI_BYTE, rank, tag, engine->side, request), "MPI_Irecv")
-                              : mpi_check(MPI_Isend(at, n, MPI_BYTE, rank, tag, engine->side, request), "MPI_Isend");
-    }
+    status = mpi_call_bytes(call, receives, engine->side, rank, (int)(id & 0x7fff), data, nbytes);
     pthread_mutex_unlock(&mpi_lock);
-    if (status != TDM_OK) {
-        mpi_end(&call->base);
-        return status;
-    }
-    *out = &call->base;
-    return TDM_OK;
+    return hand_out(call, status, out);
 }
 
 tdm_status mpi_test(tdmi_engine_call *base, bool *done)

@@ -59,6 +59,8 @@ MPI_Request *mpi_call_pending(mpi_call *call);
 /* Room for what MPI reads until the call is over; NULL and an error text if there is no memory. */
 int *mpi_call_ints(mpi_call *call, int count);
 tdm_status mpi_call_scratch(mpi_call *call, size_t nbytes);
+/* Bytes to or from one rank, in pieces, which arrive in their order. */
+tdm_status mpi_call_bytes(mpi_call *call, bool receives, MPI_Comm comm, int rank, int tag, void *data, size_t nbytes);
 void mpi_call_free(mpi_call *call);
 tdm_status mpi_start(tdmi_engine *base, const tdmi_request *request, tdmi_engine_call **out);
 tdm_status mpi_again(tdmi_engine_call *base);

@@ -20,21 +20,11 @@ static const char *at(const void *buffer, size_t elements, tdm_dtype dtype)
     return buffer == NULL ? NULL : (const char *)buffer + elements * tdm_dtype_size(dtype);
 }
 
-/* Bytes to or from one rank, in pieces, which arrive in their order. */
+/* Elements to or from one rank. */
 static tdm_status message(mpi_call *call, bool receives, char *data, size_t count, int peer)
 {
-    const size_t nbytes = count * tdm_dtype_size(call->request.call.dtype);
     const mpi_engine *engine = call->engine;
-    tdm_status status = TDM_OK;
-    for (size_t first = 0; first < nbytes && status == TDM_OK; first += MPI_MOST) {
-        const int n = (int)(nbytes - first < MPI_MOST ? nbytes - first : MPI_MOST);
-        MPI_Request *request = mpi_call_pending(call);
-        if (request == NULL)
-            return TDM_ERR_NO_MEMORY;
-        status = receives ? mpi_check(MPI_Irecv(data + first, n, MPI_BYTE, peer, engine->tag, engine->comm, request), "MPI_Irecv")
-                          : mpi_check(MPI_Isend(data + first, n, MPI_BYTE, peer, engine->tag, engine->comm, request), "MPI_Isend");
-    }
-    return status;
+    return mpi_call_bytes(call, receives, engine->comm, peer, engine->tag, data, count * tdm_dtype_size(call->request.call.dtype));
 }
 
 static tdm_status broadcast(mpi_call *call)

@@ -1,23 +1,10 @@
 /* mpi_huge.c - one of two ranks that mpirun starts: counts past 2^31 over engine mpi, whose counts are ints. Needs about 9 GB: run
  * only with -Dhuge_tests=true, alone. */
-#include <tandem/tandem.h>
+#include "mpi_check.h"
 
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static int rank;
-
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("rank %d, %s:%d: ", rank, __FILE__, __LINE__);                                                      \
-            printf(__VA_ARGS__);                                                                                       \
-            printf(" (last error: %s)\n", tdm_error_text());                                                           \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define OK(call) CHECK((call) == TDM_OK, "%s", #call)
 
 static int8_t value(size_t i, int of)
 {

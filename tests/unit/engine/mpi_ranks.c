@@ -1,13 +1,11 @@
 /* mpi_ranks.c - one rank of a job that mpirun starts: every operation over engine mpi, against values that everybody knows.
  * The plug-in it loads is built with few elements in one MPI call, so that the ways of large counts are taken too. */
+#include "mpi_check.h"
+
 #include "coll/op.h"
 #include "group/fused.h"
 #include "measure/pattern.h"
 
-#include <tandem/tandem.h>
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The sanitizers' hook: both MPIs leak at their ends, in libraries that are unloaded by then and cannot be named. */
@@ -18,17 +16,6 @@ int __lsan_is_turned_off(void)
 }
 
 static int rank, n;
-
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("rank %d, %s:%d: ", rank, __FILE__, __LINE__);                                                      \
-            printf(__VA_ARGS__);                                                                                       \
-            printf(" (last error: %s)\n", tdm_error_text());                                                           \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define OK(call) CHECK((call) == TDM_OK, "%s", #call)
 
 static void *block(size_t nbytes)
 {
