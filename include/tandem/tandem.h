@@ -4,6 +4,7 @@
 
 #include <tandem/base.h>
 #include <tandem/collective.h>
+#include <tandem/compress.h>
 #include <tandem/config.h>
 #include <tandem/doctor.h>
 #include <tandem/dtype.h>

@@ -1,5 +1,5 @@
 /* reduce_vectors.h - vectors of the width of one instruction set: loads that widen, operations, rounding to halves. Only
- * reduce_kernels.c, which is built once per set, includes it. */
+ * reduce_kernels.c and compress/cast_kernels.c, which are built once per set, include it. */
 #ifndef TDMI_COLL_REDUCE_VECTORS_H
 #define TDMI_COLL_REDUCE_VECTORS_H
 
