@@ -1,0 +1,106 @@
+/* process_group.h - the backend: torch's calls as libtandem's.
+ *
+ * A call that is not asynchronous runs in the calling thread and gives a null Work. Any other is started there, and finished by who waits
+ * for it or by the worker. */
+#pragma once
+
+#include "buffer.h"
+#include "work.h"
+#include "world.h"
+
+#include <ATen/record_function.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+
+namespace tandem {
+
+class ProcessGroupTandem final : public c10d::Backend {
+    using Result = c10::intrusive_ptr<c10d::Work>;
+
+  public:
+    ProcessGroupTandem(std::shared_ptr<Group> group, int size, c10::intrusive_ptr<Options> options);
+    ~ProcessGroupTandem() override;
+
+    const std::string getBackendName() const override { return "tandem"; }
+    c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+    void setTimeout(std::chrono::milliseconds timeout) override;
+    bool supportsSplitting() const override { return true; }
+    c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
+                                      const c10::intrusive_ptr<Options> &options) override;
+    void setSequenceNumberForGroup() override {} /* it begins with 0 everywhere */
+    uint64_t getSequenceNumberForGroup() override { return number_; }
+    void shutdown() override;
+    void abort() override;
+    c10d::ErrorType getError() override;
+
+    Result allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) override;
+    Result broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
+    Result allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+    Result _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) override;
+    Result _reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &options) override;
+    Result barrier(const c10d::BarrierOptions &options) override;
+
+  private:
+    /* One call: what it is, its group (kept alive), its buffers. */
+    struct Call {
+        template <typename TorchOptions>
+        Call(ProcessGroupTandem &owner, c10d::OpType call_type, const TorchOptions &options)
+            : Call(owner, call_type, options.timeout, options.asyncOp)
+        {
+        }
+        Call(ProcessGroupTandem &owner, c10d::OpType call_type, Milliseconds call_timeout, bool call_is_async);
+
+        c10d::OpType type;
+        Milliseconds timeout;
+        bool is_async;
+        std::shared_ptr<Group> group;
+        Place place;
+        Buffers buffers;
+        std::unique_ptr<tdm_message> message; /* of a receive */
+    };
+
+    /* start(group, &handle) makes the call of libtandem. inputs: for a profiler; outputs: what the Work gives. */
+    template <typename Start> Result run(Call &call, at::TensorList inputs, at::TensorList outputs, const Start &start);
+    static void begin_event(at::RecordFunction &event, const Call &call, at::TensorList inputs);
+    static void finish_here(Call &call, tdm_work *handle);
+    static Result hand_over(Call &call, at::TensorList inputs, at::TensorList outputs, tdm_work *handle, uint64_t number);
+
+    /* Raises if it was shut down. */
+    std::shared_ptr<Group> live(const char *call) const;
+    /* `rank`, if the group has it; raises otherwise. */
+    int rank_in_group(int64_t rank, const Place &place) const;
+
+    std::atomic<std::shared_ptr<Group>> group_; /* nullptr: shut down */
+    const c10::intrusive_ptr<Options> options_;
+    const std::string name_;
+    std::atomic<uint64_t> number_ = 0;
+};
+
+template <typename Start>
+ProcessGroupTandem::Result ProcessGroupTandem::run(Call &call, at::TensorList inputs, at::TensorList outputs, const Start &start)
+{
+    std::optional<at::RecordFunction> record;
+    if (!call.is_async) /* an asynchronous call's event is its Work's */
+        if (auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE))
+            begin_event(record.emplace(std::move(*callbacks)), call, inputs);
+    tdm_work *handle = nullptr;
+    tdm_status status;
+    uint64_t number;
+    {
+        const std::lock_guard<std::mutex> guard(call.group->calls);
+        status = start(call.group->handle(), &handle);
+        number = is_message(call.type) ? number_.load() : ++number_;
+    }
+    if (status != TDM_OK)
+        std::rethrow_exception(call.group->fails(status, call.place));
+    if (call.timeout.count() > 0)
+        tdm_work_set_timeout(handle, static_cast<double>(call.timeout.count()) * 1e-3);
+    if (call.is_async)
+        return hand_over(call, inputs, outputs, handle, number);
+    finish_here(call, handle);
+    return nullptr;
+}
+
+} // namespace tandem
+

@@ -1,0 +1,132 @@
+/* store.cpp - requests to torch's store. Its exceptions end here: libtandem gets a status, and the text waits in the thread for
+ * whoever reports it. */
+#include "store.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+namespace tandem {
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+thread_local std::string store_error;
+
+struct Context {
+    c10::intrusive_ptr<c10d::Store> store;
+};
+
+c10d::Store &of(void *context)
+{
+    return *static_cast<Context *>(context)->store;
+}
+
+template <typename Request> tdm_status request(Request make)
+{
+    try {
+        make();
+        return TDM_OK;
+    } catch (const c10::Error &error) {
+        store_error = error.what_without_backtrace();
+    } catch (const std::exception &error) {
+        store_error = error.what();
+    }
+    return TDM_ERR_SYSTEM;
+}
+
+tdm_status set(void *context, const char *key, const void *value, size_t nbytes)
+{
+    const auto *bytes = static_cast<const uint8_t *>(value);
+    return request([&] { of(context).set(key, Bytes(bytes, bytes + nbytes)); });
+}
+
+/* Stores say "it did not come" by exceptions of several kinds: whether the key is there now tells them from a broken store. */
+tdm_status get(void *context, const char *key, double timeout_s, void *value, size_t *nbytes)
+{
+    const auto timeout = std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(timeout_s * 1e3))); /* 0 is "for ever" */
+    if (request([&] { of(context).wait({key}, timeout); }) != TDM_OK) {
+        bool exists = false;
+        const std::string text = store_error;
+        const tdm_status status = request([&] { exists = of(context).check({key}); });
+        if (status != TDM_OK) {
+            store_error = text;
+            return status;
+        }
+        if (!exists)
+            return TDM_ERR_TIMEOUT;
+    }
+    store_error.clear();
+    Bytes bytes;
+    const tdm_status status = request([&] { bytes = of(context).get(key); });
+    if (status == TDM_OK && bytes.size() <= *nbytes && !bytes.empty())
+        std::memcpy(value, bytes.data(), bytes.size());
+    *nbytes = bytes.size();
+    return status;
+}
+
+tdm_status add(void *context, const char *key, int64_t delta, int64_t *sum_out)
+{
+    return request([&] { *sum_out = of(context).add(key, delta); });
+}
+
+tdm_status has(void *context, const char *key, bool *exists_out)
+{
+    return request([&] { *exists_out = of(context).check({key}); });
+}
+
+tdm_status remove_key(void *context, const char *key)
+{
+    return request([&] { of(context).deleteKey(key); });
+}
+
+void close_store(void *context)
+{
+    delete static_cast<Context *>(context);
+}
+
+/* Where the ranks met: how they reach each other's hosts is learnt from it. */
+std::string host_of(const c10::intrusive_ptr<c10d::Store> &store)
+{
+    auto inner = store;
+    if (const auto prefix = c10::dynamic_intrusive_pointer_cast<c10d::PrefixStore>(store))
+        inner = prefix->getUnderlyingNonPrefixStore();
+    if (const auto tcp = c10::dynamic_intrusive_pointer_cast<c10d::TCPStore>(inner))
+        return tcp->getHost();
+    const char *master = std::getenv("MASTER_ADDR");
+    return master != nullptr ? master : "";
+}
+
+} // namespace
+
+StorePointer open_store(const c10::intrusive_ptr<c10d::Store> &store, const Place &place)
+{
+    const std::string host = host_of(store);
+    tdm_store_callbacks calls = {};
+    calls.set = set;
+    calls.get = get;
+    calls.add = add;
+    calls.has = has;
+    calls.remove = remove_key;
+    calls.close = close_store;
+    calls.host = host.empty() ? nullptr : host.c_str();
+    auto context = std::make_unique<Context>(Context{store});
+    tdm_store *out = nullptr;
+    const tdm_status status = tdm_store_open_callbacks(&calls, context.get(), &out);
+    if (status != TDM_OK)
+        raise(status, place);
+    context.release();
+    return StorePointer(out);
+}
+
+std::string take_store_error()
+{
+    return std::exchange(store_error, std::string());
+}
+
+} // namespace tandem

@@ -1,0 +1,35 @@
+"""Backend "tandem" of torch.distributed: import tandem_torch, then init_process_group("tandem").  docs/pytorch.md"""
+import atexit
+
+import torch
+import torch.distributed
+
+from .built_with import TORCH_VERSION as _built_with
+
+_found = ".".join(torch.__version__.split(".")[:2])
+if _found != _built_with:
+    raise ImportError(
+        f"tandem_torch was built for torch {_built_with}, but torch {torch.__version__} is installed. "
+        f"Build it again for this torch (pip install . in Tandem's folder), or install torch {_built_with}."
+    )
+
+from . import _C  # noqa: E402  needs the libraries that torch has loaded
+
+__all__ = ["version"]
+
+
+def version():
+    """Version of the libtandem in use."""
+    return _C.version()
+
+
+def _create(options, pg_options):
+    if pg_options is not None and not isinstance(pg_options, torch._C._distributed_c10d.Backend.Options):
+        raise TypeError(f"tandem: pg_options must be a Backend.Options or None, not {type(pg_options).__name__}")
+    return _C.create(
+        options.store, options.group_rank, options.group_size, options.timeout, options.group_id, options.global_ranks_in_group
+    )
+
+
+torch.distributed.Backend.register_backend("tandem", _create, extended_api=True, devices=["cpu"])
+atexit.register(_C.at_exit)
