@@ -25,6 +25,10 @@ c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store> &
 PYBIND11_MODULE(_C, module)
 {
     const py::call_guard<py::gil_scoped_release> without_gil;
+    using Class = tandem::ProcessGroupTandem;
+    py::class_<Class, c10::intrusive_ptr<Class>>(module, "ProcessGroupTandem", py::module::import("torch._C._distributed_c10d").attr("Backend"))
+        .def_property_readonly("options", &Class::getBackendOptions)
+        .def("_set_default_timeout", &Class::setTimeout, without_gil);
     module.def("create", &create, without_gil);
     module.def("at_exit", &tandem::stop_all_workers, without_gil);
     module.def("version", &tdm_version);
