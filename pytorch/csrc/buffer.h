@@ -19,7 +19,7 @@ class Buffers {
   public:
     explicit Buffers(const Place &place) : place_(place) {}
 
-    /* Memory of a tensor, or of a list's tensors in their order: read, written, or both. Raises ValueError for what is no dense tensor
+    /* Memory of a tensor, or of a list's tensors in their order: read, written, or both. Raises RuntimeError for what is no dense tensor
      * on the CPU, and for a list of different types. */
     const void *in(const at::Tensor &tensor);
     void *out(const at::Tensor &tensor);

@@ -22,7 +22,6 @@ void raise(tdm_status status, const Place &place, const std::string &text)
     const std::string message = place.text() + (status == TDM_ERR_TIMEOUT ? ": Timed out : " : ": ") + text;
     switch (status) {
     case TDM_ERR_INVALID:
-        throw c10::ValueError(here, message);
     case TDM_ERR_UNSUPPORTED:
         throw c10::Error(here, message);
     default:

@@ -1,5 +1,5 @@
 /* error.h - a status of libtandem as the exception that torch's users catch: DistBackendError (a RuntimeError) where peers, machine or
- * group are at fault, ValueError for an argument, RuntimeError for a combination that does not exist. The text is libtandem's. */
+ * group are at fault, RuntimeError, as gloo has it, for an argument or a combination that does not exist. The text is libtandem's. */
 #pragma once
 
 #include <tandem/status.h>

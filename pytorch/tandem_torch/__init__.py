@@ -14,8 +14,9 @@ if _found != _built_with:
     )
 
 from . import _C  # noqa: E402  needs the libraries that torch has loaded
+from .barrier import monitored_barrier  # noqa: E402
 
-__all__ = ["version"]
+__all__ = ["monitored_barrier", "version"]
 
 
 def version():
