@@ -4,7 +4,6 @@
 #include "work.h"
 
 #include <chrono>
-#include <unistd.h>
 
 namespace tandem {
 
@@ -13,16 +12,6 @@ namespace {
 constexpr std::chrono::milliseconds test_every{1};
 
 } // namespace
-
-Worker::Worker() : process_(getpid()) {}
-
-Worker::~Worker()
-{
-    if (getpid() != process_ && thread_.joinable())
-        thread_.detach();
-    else
-        stop(0);
-}
 
 WorkPlace Worker::add(WorkPointer work, tdm_group *root)
 {

@@ -23,8 +23,7 @@ using WorkPlace = std::list<WorkPointer>::iterator;
 
 class Worker {
   public:
-    Worker();
-    ~Worker();
+    Worker() = default; /* stop() comes before the end */
     Worker(const Worker &) = delete;
     Worker &operator=(const Worker &) = delete;
 
@@ -47,7 +46,6 @@ class Worker {
     std::thread thread_;           /* guarded by lock_ */
     std::thread::id id_;           /* set before the thread has work */
     tdm_group *root_ = nullptr;    /* set before the thread runs */
-    const int process_;            /* where the thread runs: a child of fork() has none */
     bool stops_ = false;           /* guarded by lock_ */
 };
 

@@ -57,17 +57,16 @@ Group::Group(std::shared_ptr<Group> parent, int rank, Milliseconds timeout, std:
 
 Group::~Group()
 {
-    if (getpid() != process_) {
-        (void)store_.release(); /* a child of fork() leaves its parent's connections alone */
-        return;
-    }
     worker_.stop(0);
     tdm_group_destroy(handle_);
 }
 
-/* The worker's callbacks may drop the last reference, but nobody joins himself. */
-static void destroy(Group *group)
+/* The worker's callbacks may drop the last reference, but nobody joins himself. A child of fork() has neither the thread, which the end
+ * of its condition variable would wait for, nor the connections: there the group stays. */
+void Group::destroy(Group *group)
 {
+    if (getpid() != group->process_)
+        return;
     if (group->worker().is_this_thread())
         std::thread([group] { delete group; }).detach();
     else

@@ -31,7 +31,6 @@ class Group {
     /* A group of some ranks of `parent`; the caller is ranks[rank]. */
     static std::shared_ptr<Group> make_sub(const std::shared_ptr<Group> &parent, const std::vector<int> &ranks, int rank,
                                            Milliseconds timeout, const std::string &name);
-    ~Group();
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
 
@@ -55,6 +54,8 @@ class Group {
 
   private:
     Group(std::shared_ptr<Group> parent, int rank, Milliseconds timeout, std::string name);
+    ~Group();
+    static void destroy(Group *group);
     static std::shared_ptr<Group> find_root(int rank, const std::vector<int> &ranks);
     void create(const c10::intrusive_ptr<c10d::Store> &store, int size);
     void create_sub(Group &parent, const std::vector<int> &ranks);
