@@ -44,6 +44,19 @@ TDM_API int tdm_launch_default_ranks(void);
  *         the missing nodes | TDM_ERR_AUTH | TDM_ERR_SYSTEM.          Thread  one at a time in a process          Since  0.1 */
 TDM_API TDM_MUST_CHECK tdm_status tdm_launch(const tdm_launch_options *options, int *exit_code);
 
+/* Where torchrun, `tandem run`, mpirun, srun or Kubernetes put this process (docs/launch.md). */
+typedef struct tdm_launch_place {
+    int rank, size;
+    int local_rank, local_size; /* -1: nobody says */
+    char host[256];             /* where rank 0 can listen; "": nobody says */
+    int port;                   /* 0 with it */
+} tdm_launch_place;
+
+/* tdm_launch_place_read - from the environment, for programs that let others meet the ranks.
+ * Errors  TDM_ERR_INVALID no launcher has started this process, or a variable of it is wrong
+ * Thread  any, while nobody changes the environment            Since  0.2 */
+TDM_API TDM_MUST_CHECK tdm_status tdm_launch_place_read(tdm_launch_place *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,10 +2,13 @@
 #include "process_group.h"
 
 #include <tandem/base.h>
+#include <tandem/launch.h>
 
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
+
+#include <map>
 
 namespace {
 
@@ -20,6 +23,24 @@ c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store> &
     return c10::make_intrusive<tandem::ProcessGroupTandem>(std::move(group), size, std::move(options));
 }
 
+/* Of torch's env:// variables those that the launcher of this process says in its own; {} if there is none. */
+std::map<std::string, std::string> launcher_variables()
+{
+    tdm_launch_place place;
+    if (tdm_launch_place_read(&place) != TDM_OK)
+        return {};
+    std::map<std::string, std::string> found = {{"RANK", std::to_string(place.rank)}, {"WORLD_SIZE", std::to_string(place.size)}};
+    if (place.local_rank >= 0)
+        found["LOCAL_RANK"] = std::to_string(place.local_rank);
+    if (place.local_size > 0)
+        found["LOCAL_WORLD_SIZE"] = std::to_string(place.local_size);
+    if (place.host[0] != '\0') {
+        found["MASTER_ADDR"] = place.host;
+        found["MASTER_PORT"] = std::to_string(place.port);
+    }
+    return found;
+}
+
 } // namespace
 
 PYBIND11_MODULE(_C, module)
@@ -31,5 +52,6 @@ PYBIND11_MODULE(_C, module)
         .def("_set_default_timeout", &Class::setTimeout, without_gil);
     module.def("create", &create, without_gil);
     module.def("at_exit", &tandem::stop_all_workers, without_gil);
+    module.def("launcher_variables", &launcher_variables);
     module.def("version", &tdm_version);
 }

@@ -1,5 +1,6 @@
 """Backend "tandem" of torch.distributed: import tandem_torch, then init_process_group("tandem").  docs/pytorch.md"""
 import atexit
+import os
 
 import torch
 import torch.distributed
@@ -31,6 +32,11 @@ def _create(options, pg_options):
         options.store, options.group_rank, options.group_size, options.timeout, options.group_id, options.global_ranks_in_group
     )
 
+
+# mpirun and srun say in variables of their own what torch's env:// looks for. torchrun and `tandem run` set RANK.
+if "RANK" not in os.environ:
+    for _name, _value in _C.launcher_variables().items():
+        os.environ.setdefault(_name, _value)
 
 torch.distributed.Backend.register_backend("tandem", _create, extended_api=True, devices=["cpu"])
 atexit.register(_C.at_exit)

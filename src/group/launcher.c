@@ -7,6 +7,8 @@
 
 #include "core/config.h"
 
+#include <tandem/launch.h>
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -230,5 +232,19 @@ tdm_status tdmi_launcher_meeting(tdmi_settings *s)
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
     if (agent != NULL && strcmp(agent, "True") == 0)
         s->port = s->port < 65535 ? s->port + 1 : 65534;
+    return TDM_OK;
+}
+
+tdm_status tdm_launch_place_read(tdm_launch_place *out)
+{
+    tdmi_settings settings = {.rank = -1};
+    const tdm_status status = tdmi_launcher_ranks(&settings);
+    if (status != TDM_OK)
+        return status;
+    *out = (tdm_launch_place){.rank = settings.rank, .size = settings.size, .local_rank = settings.local_rank, .local_size = settings.local_size};
+    if (tdmi_launcher_meeting(&settings) == TDM_OK) { /* else whoever makes a group is told what is missing */
+        memcpy(out->host, settings.host, sizeof out->host);
+        out->port = settings.port;
+    }
     return TDM_OK;
 }
