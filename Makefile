@@ -9,8 +9,9 @@ TEST_OPTIONS ?= --print-errorlogs
 
 sanitize_options = -Dbuildtype=debugoptimized -Db_lundef=false
 log = meson-logs/testlog.json
+with_torch = meson configure $(BUILD) -Dpytorch=enabled -Dpytorch_python=$(abspath $(VENV))/bin/python && ninja -C $(BUILD)
 
-.PHONY: all help setup demo test test-torch test-asan test-tsan bench install clean
+.PHONY: all help setup demo test test-torch test-torch-suite test-asan test-tsan bench install clean
 
 all: ## build/tandem, build/libtandem.so, build/libtandem_train.so
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
@@ -39,6 +40,13 @@ test-torch: ## compare with PyTorch, in a virtual environment made for it
 	@tools/venv.sh $(VENV)
 	@-TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/torch -q --junitxml=$(BUILD)/torch.xml
 	@tools/test_summary.py $(BUILD)/torch.xml
+
+test-torch-suite: ## run PyTorch's own distributed tests on backend tandem
+	@tools/setup.sh build torch
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+	@tools/venv.sh $(VENV)
+	@$(with_torch)
+	@TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python tests/pytorch/suite/run_suite.py --logs $(BUILD)/torch-suite
 
 test-asan: ## every test under clang's address and undefined-behaviour sanitizers
 	@tools/setup.sh build test sanitize

@@ -23,11 +23,13 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import unittest
 from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
+BUILD = Path(os.environ.get("TANDEM_BUILD", HERE.parents[2] / "build")).resolve()
 MODULES = {"tandem": "tandem_torch"}  # backend -> the module that registers it
 LIMIT_S = 90                          # a test's time; its processes are killed LIMIT_S / 3 later
 NEVER_ON_CPU = {"skip_if_lt_x_gpu", "skip_if_no_gpu", "skip"}  # decorators
@@ -74,7 +76,7 @@ class Alias(str):
 
 def prepare(backend, like, world):
     """Imports the tests in this process and returns their class."""
-    os.environ.update(BACKEND=like, WORLD_SIZE=str(world), INIT_METHOD="file:///unused",
+    os.environ.update(BACKEND=like, WORLD_SIZE=str(world), INIT_METHOD="file://",
                       DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(LIMIT_S), OMP_NUM_THREADS="1")
     sys.argv = sys.argv[:1]           # torch's test utilities parse it
     import torch.multiprocessing
@@ -90,6 +92,7 @@ def prepare(backend, like, world):
     class TestDist(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
+            distributed_test.INIT_METHOD = f"file://{self.file_name}.second"
             self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
         @classmethod
@@ -126,7 +129,11 @@ def forked(body, log, limit_s):
         with open(log, "w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        answer = body()
+        try:
+            answer = body()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
         sys.stdout.flush()
         print("\n@@%s@@%s" % (answer[0], answer[1].splitlines()[0] if answer[1] else ""), flush=True)
         os._exit(0)
@@ -155,6 +162,7 @@ def run(options, world, like, names):
     """Runs names with this many ranks; prints a line for each; returns [(word, name)]."""
     known, verdicts = skips(options.backend, world), []
     cls = prepare(options.backend, like, world)
+    check_import(options)
     for name in names:
         log, began = options.logs / f"{name}.{world}.log", time.monotonic()
         test = lambda: verdict(unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite([cls(name)])))
@@ -169,6 +177,14 @@ def run(options, world, like, names):
     return verdicts
 
 
+def check_import(options):
+    """Ends the run if the backend cannot be imported. In a process of its own, as this one is forked from."""
+    name = MODULES.get(options.backend)
+    word, why = forked(lambda: ("pass", str(name and importlib.import_module(name))), options.logs / "import.log", LIMIT_S)
+    if word != "pass":
+        sys.exit(f"run_suite: {name} cannot be imported ({why}):\n" + (options.logs / "import.log").read_text())
+
+
 def batch(options, world, like, names):
     """run() in a process of its own, which may import the tests for this world and name."""
     reader, writer = os.pipe()
@@ -181,6 +197,8 @@ def batch(options, world, like, names):
             with os.fdopen(writer, "w") as file:
                 file.write(lines)
             code = 0
+        except SystemExit as end:
+            print(end, flush=True)
         finally:
             os._exit(code)
     os.close(writer)
@@ -217,6 +235,7 @@ def main(arguments=None):
     parser.add_argument("--logs", type=Path, default=Path("torch-suite-logs"), help="folder for the output of tests that fail")
     parser.add_argument("--record", action="store_true", help="every test for CPUs; those that pass become gloo_passed_N.txt")
     options = parser.parse_args(arguments)
+    sys.path.insert(0, str(BUILD / "pytorch"))
     shutil.rmtree(options.logs, ignore_errors=True)
     options.logs.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:
