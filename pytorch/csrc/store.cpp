@@ -9,12 +9,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace tandem {
 
 namespace {
 
 using Bytes = std::vector<uint8_t>;
+
+constexpr std::chrono::microseconds first_pause{100}, last_pause{3000};
 
 thread_local std::string store_error;
 
@@ -46,22 +49,28 @@ tdm_status set(void *context, const char *key, const void *value, size_t nbytes)
     return request([&] { of(context).set(key, Bytes(bytes, bytes + nbytes)); });
 }
 
-/* Stores say "it did not come" by exceptions of several kinds: whether the key is there now tells them from a broken store. */
+/* Asks again and again instead of having the store wait: libtandem looks now and then what became of the others, and torch's store writes
+ * warnings about each wait that ends too early. */
+tdm_status wait_for(c10d::Store &store, const char *key, double timeout_s)
+{
+    using namespace std::chrono;
+    const auto end = steady_clock::now() + duration<double>(timeout_s);
+    for (auto pause = first_pause;; pause = std::min(pause * 3 / 2, last_pause)) {
+        bool exists = false;
+        const tdm_status status = request([&] { exists = store.check({key}); });
+        if (status != TDM_OK || exists)
+            return status;
+        if (steady_clock::now() >= end)
+            return TDM_ERR_TIMEOUT;
+        std::this_thread::sleep_for(pause);
+    }
+}
+
 tdm_status get(void *context, const char *key, double timeout_s, void *value, size_t *nbytes)
 {
-    const auto timeout = std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(timeout_s * 1e3))); /* 0 is "for ever" */
-    if (request([&] { of(context).wait({key}, timeout); }) != TDM_OK) {
-        bool exists = false;
-        const std::string text = store_error;
-        const tdm_status status = request([&] { exists = of(context).check({key}); });
-        if (status != TDM_OK) {
-            store_error = text;
-            return status;
-        }
-        if (!exists)
-            return TDM_ERR_TIMEOUT;
-    }
-    store_error.clear();
+    const tdm_status came = wait_for(of(context), key, timeout_s);
+    if (came != TDM_OK)
+        return came;
     Bytes bytes;
     const tdm_status status = request([&] { bytes = of(context).get(key); });
     if (status == TDM_OK && bytes.size() <= *nbytes && !bytes.empty())
