@@ -11,7 +11,7 @@ sanitize_options = -Dbuildtype=debugoptimized -Db_lundef=false
 log = meson-logs/testlog.json
 with_torch = meson configure $(BUILD) -Dpytorch=enabled -Dpytorch_python=$(abspath $(VENV))/bin/python && ninja -C $(BUILD)
 
-.PHONY: all help setup demo test test-torch test-torch-suite test-asan test-tsan bench install clean
+.PHONY: all help setup demo torch test test-torch test-torch-suite test-asan test-tsan bench install clean
 
 all: ## build/tandem, build/libtandem.so, build/libtandem_train.so
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
@@ -26,6 +26,13 @@ demo: ## train a small GPT on the King James Bible, on all cores, and let it wri
 	@tools/setup.sh build
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@tools/demo.sh $(BUILD)
+
+torch: ## build PyTorch's backend "tandem" and install it into VENV
+	@tools/setup.sh build torch
+	@tools/venv.sh $(VENV)
+	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
+	@$(with_torch)
+	@TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps .
 
 test: setup ## build and run every test
 	@rm -f $(BUILD)/$(log)

@@ -142,6 +142,11 @@ void *Buffers::out(const Tensors &list)
     return keep(block);
 }
 
+void Buffers::copy_after(const at::Tensor &from, const at::Tensor &to)
+{
+    copies_.push_back({from, to});
+}
+
 void Buffers::finish()
 {
     for (const Copy &copy : copies_)

@@ -27,6 +27,9 @@ class Buffers {
     const void *in(const Tensors &list);
     void *out(const Tensors &list);
 
+    /* After the call, and after what was copied back before: `to` gets the values of `from`. */
+    void copy_after(const at::Tensor &from, const at::Tensor &to);
+
     /* After the call: copies back. */
     void finish();
     /* Forgets all tensors, so that whoever ends the call is not the one who frees them later. */

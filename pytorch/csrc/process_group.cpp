@@ -1,6 +1,8 @@
 /* process_group.cpp - life of a process group, what all calls share, and collectives of one tensor. */
 #include "process_group.h"
 
+#include "lists.h"
+
 #include <Python.h>
 
 #include <algorithm>
@@ -119,7 +121,9 @@ ProcessGroupTandem::Result ProcessGroupTandem::hand_over(Call &call, at::TensorL
 ProcessGroupTandem::Result ProcessGroupTandem::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options)
 {
     Call call(*this, c10d::OpType::ALLREDUCE, options);
-    const at::Tensor &tensor = only(tensors, "input", call.place);
+    if (tensors.size() != 1 || tensors.front().is_sparse())
+        return allreduce_others(tensors, options);
+    const at::Tensor &tensor = tensors.front();
     void *data = call.buffers.in_out(tensor);
     const tdm_dtype dtype = reduced_as(tensor.scalar_type(), call.place);
     const Operation op(options.reduceOp, tensor.scalar_type(), call.place);
@@ -131,28 +135,15 @@ ProcessGroupTandem::Result ProcessGroupTandem::allreduce(Tensors &tensors, const
 ProcessGroupTandem::Result ProcessGroupTandem::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options)
 {
     Call call(*this, c10d::OpType::BROADCAST, options);
-    const at::Tensor &tensor = only(tensors, "input", call.place);
     const int root = rank_in_group(options.rootRank, call.place);
+    const at::Tensor &tensor = root_tensor(tensors, options.rootTensor, call.place);
     void *data = call.buffers.in_out(tensor);
+    for (const at::Tensor &other : tensors)
+        if (&other != &tensor)
+            call.buffers.copy_after(tensor, other);
     const Element element = element_of(tensor.scalar_type());
     return run(call, tensors, tensors, [&](tdm_group *group, tdm_work **work) {
         return tdm_broadcast(group, data, element.each * count_of(tensor), element.dtype, root, work);
-    });
-}
-
-ProcessGroupTandem::Result ProcessGroupTandem::allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &options)
-{
-    Call call(*this, c10d::OpType::ALLGATHER, options);
-    const at::Tensor &input = only(inputs, "input", call.place);
-    if (outputs.size() != 1 || outputs.front().size() != static_cast<size_t>(size_))
-        raise(TDM_ERR_INVALID, call.place, "requires one list of " + std::to_string(size_) + " output tensors");
-    const void *in = call.buffers.in(input);
-    void *out = call.buffers.out(outputs.front());
-    check_same_type(input, outputs.front().front(), call.place);
-    check_same_counts(input, outputs.front(), call.place);
-    const Element element = element_of(input.scalar_type());
-    return run(call, inputs, outputs.front(), [&](tdm_group *group, tdm_work **work) {
-        return tdm_all_gather(group, in, out, element.each * count_of(input), element.dtype, work);
     });
 }
 

@@ -41,6 +41,24 @@ class ProcessGroupTandem final : public c10d::Backend {
     Result _reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &options) override;
     Result barrier(const c10d::BarrierOptions &options) override;
 
+    Result reduce(Tensors &tensors, const c10d::ReduceOptions &options) override;
+    Result reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ReduceScatterOptions &options) override;
+    Result allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) override;
+    Result reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &options) override;
+    Result allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) override;
+
+    Result gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::GatherOptions &options) override;
+    Result scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &options) override;
+    Result allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+    Result allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+    Result alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) override;
+    Result alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_sizes, std::vector<int64_t> &input_sizes,
+                         const c10d::AllToAllOptions &options) override;
+
+    Result send(Tensors &tensors, int to, int tag) override;
+    Result recv(Tensors &tensors, int from, int tag) override;
+    Result recvAnysource(Tensors &tensors, int tag) override;
+
   private:
     /* One call: what it is, its group (kept alive), its buffers. */
     struct Call {
@@ -65,6 +83,12 @@ class ProcessGroupTandem final : public c10d::Backend {
     static void begin_event(at::RecordFunction &event, const Call &call, at::TensorList inputs);
     static void finish_here(Call &call, tdm_work *handle);
     static Result hand_over(Call &call, at::TensorList inputs, at::TensorList outputs, tdm_work *handle, uint64_t number);
+
+    /* Of a sparse tensor, or of several, which are combined here first. */
+    Result allreduce_others(Tensors &tensors, const c10d::AllreduceOptions &options);
+    /* Ranks give counts[0], counts[1], ...: raises on all of them unless each rank's `mine` is what the others believe. */
+    void agree(const Call &call, const std::vector<size_t> &counts, size_t mine);
+    Result receive(c10d::OpType type, Tensors &tensors, int from, int tag);
 
     /* Raises if it was shut down. */
     std::shared_ptr<Group> live(const char *call) const;
