@@ -13,7 +13,9 @@ const c10::SourceLocation here = {"tandem", "pytorch/csrc", 0};
 
 std::string Place::text() const
 {
-    return std::string("tandem: ") + call + " (process group " + *group + ", rank " + std::to_string(rank) + ")";
+    const bool is_described = description != nullptr && !description->empty() && *description != "undefined";
+    return std::string("tandem: ") + call + " (process group " + *group + (is_described ? " \"" + *description + "\"" : "") + ", rank " +
+           std::to_string(rank) + ")";
 }
 
 void raise(tdm_status status, const Place &place, const std::string &text)

@@ -9,11 +9,12 @@
 
 namespace tandem {
 
-/* Where something is wrong: cheap to make, becomes text when it is needed. Borrows both. */
+/* Where something is wrong: cheap to make, becomes text when it is needed. Borrows all. */
 struct Place {
     const char *call;         /* "all_reduce" */
     const std::string *group; /* name of the process group */
     int rank;                 /* in it */
+    const std::string *description = nullptr; /* that torch has of the group; nullptr, "" and "undefined": none */
     std::string text() const;
 };
 

@@ -31,7 +31,7 @@ void TandemWork::entrust()
         const std::lock_guard<std::mutex> turn(turn_);
         if (handle_ == nullptr)
             return;
-        place_ = group_->worker().add(WorkPointer::reclaim_copy(this), group_->root_handle());
+        place_ = group_.load()->worker().add(WorkPointer::reclaim_copy(this), group_.load()->root_handle());
         is_entrusted_ = true;
     }
     advance(false); /* it may have ended before the worker knew of it */
@@ -57,7 +57,7 @@ std::exception_ptr TandemWork::end()
     std::exception_ptr error;
     const tdm_status status = tdm_work_wait(handle_);
     if (status != TDM_OK)
-        error = group_->fails(status, buffers_.place());
+        error = group_.load()->fails(status, buffers_.place());
     else
         try {
             buffers_.finish();
@@ -67,7 +67,7 @@ std::exception_ptr TandemWork::end()
     handle_ = nullptr;
     buffers_.release();
     if (is_entrusted_)
-        group_->worker().remove(place_);
+        group_.load()->worker().remove(place_);
     group_ = nullptr;
     return error;
 }
@@ -78,7 +78,7 @@ void TandemWork::give_up()
     if (!turn.owns_lock() || handle_ == nullptr)
         return;
     handle_ = nullptr; /* goes with its group */
-    group_->worker().remove(place_);
+    group_.load()->worker().remove(place_);
     group_ = nullptr;
     const Buffers kept = std::move(buffers_); /* libtandem may still use them: the process ends soon, they do not */
     const std::string text = kept.place().text() + ": was still under way when the program ended; wait for it before that";
@@ -131,12 +131,6 @@ bool TandemWork::isCompleted()
 int TandemWork::sourceRank() const
 {
     return message_ != nullptr ? message_->from : Work::sourceRank();
-}
-
-bool TandemWork::is_of(const Group &group)
-{
-    const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
-    return !turn.owns_lock() || group_ == &group; /* who waits for it may be of any group */
 }
 
 } // namespace tandem

@@ -35,7 +35,7 @@ class TandemWork final : public c10d::Work {
     void advance(bool waits);
     /* Nobody will finish it any more: it fails. */
     void give_up();
-    bool is_of(const Group &group);
+    bool is_of(const Group &group) const { return group_ == &group; }
 
   private:
     /* With turn_ held; the exception, if there is one, for complete(). */
@@ -44,7 +44,7 @@ class TandemWork final : public c10d::Work {
 
     std::mutex turn_;
     tdm_work *handle_;  /* guarded by turn_; nullptr: over */
-    Group *group_;      /* guarded by turn_; until it is over */
+    std::atomic<Group *> group_; /* set to nullptr with turn_ held, when it is over */
     Buffers buffers_;   /* guarded by turn_ */
     const Tensors outputs_;
     const uint64_t number_;

@@ -3,13 +3,15 @@
 
 #include "work.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace tandem {
 
 namespace {
 
-constexpr std::chrono::milliseconds test_every{1};
+/* Between two looks at what is under way: often while calls come and go, less and less when nothing does. */
+constexpr std::chrono::microseconds first_pause{50}, last_pause{1000};
 
 } // namespace
 
@@ -18,6 +20,7 @@ WorkPlace Worker::add(WorkPointer work, tdm_group *root)
     const std::lock_guard<std::mutex> guard(lock_);
     if (works_.empty())
         changed_.notify_one();
+    changes_++;
     const WorkPlace place = works_.insert(works_.end(), std::move(work));
     if (!thread_.joinable() && !stops_) {
         root_ = root;
@@ -31,6 +34,7 @@ void Worker::remove(WorkPlace place)
 {
     WorkPointer work; /* freed without the lock */
     const std::lock_guard<std::mutex> guard(lock_);
+    changes_++;
     work = std::move(*place);
     works_.erase(place);
 }
@@ -43,7 +47,8 @@ std::vector<WorkPointer> Worker::under_way()
 
 void Worker::loop()
 {
-    for (;;) {
+    auto pause = first_pause;
+    for (uint64_t seen = 0;;) {
         {
             std::unique_lock<std::mutex> guard(lock_);
             changed_.wait(guard, [this] { return stops_ || !works_.empty(); });
@@ -53,8 +58,10 @@ void Worker::loop()
         for (const WorkPointer &work : under_way())
             work->advance(false);
         std::unique_lock<std::mutex> guard(lock_);
+        pause = changes_ != seen ? first_pause : std::min(pause * 2, last_pause);
+        seen = changes_;
         if (!works_.empty())
-            changed_.wait_for(guard, test_every, [this] { return stops_; });
+            changed_.wait_for(guard, pause, [this] { return stops_; });
     }
 }
 
@@ -71,7 +78,7 @@ void Worker::stop(double grace_s)
     std::vector<WorkPointer> works = under_way();
     for (const WorkPointer &work : works)
         while (!work->isCompleted() && std::chrono::steady_clock::now() < end)
-            std::this_thread::sleep_for(test_every);
+            std::this_thread::sleep_for(last_pause);
     std::thread ended;
     {
         const std::lock_guard<std::mutex> guard(lock_);

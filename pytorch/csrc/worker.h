@@ -46,6 +46,7 @@ class Worker {
     std::thread thread_;           /* guarded by lock_ */
     std::thread::id id_;           /* set before the thread has work */
     tdm_group *root_ = nullptr;    /* set before the thread runs */
+    uint64_t changes_ = 0;         /* guarded by lock_; works that came or went */
     bool stops_ = false;           /* guarded by lock_ */
 };
 

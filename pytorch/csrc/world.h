@@ -37,7 +37,7 @@ class Group {
     tdm_group *handle() const { return handle_; }
     tdm_group *root_handle() const { return root_ != nullptr ? root_->handle_ : handle_; }
     int rank() const { return rank_; }
-    Place place(const char *call) const { return {call, &name_, rank_}; }
+    Place place(const char *call, const std::string *description = nullptr) const { return {call, &name_, rank_, description}; }
     Worker &worker() { return root_ != nullptr ? root_->worker_ : worker_; }
     /* Of calls that follow. */
     void set_timeout(Milliseconds timeout);

@@ -25,7 +25,7 @@ def caught(call):
 def mismatch(rank):
     seen = {}
     for name in ("sync", "wait", "future"):
-        group = dist.new_group()
+        group = dist.new_group(group_desc="seven or eight")
         t = torch.ones(7 + rank)
         if name == "sync":
             seen[name] = caught(lambda: dist.all_reduce(t, group=group))
@@ -89,7 +89,7 @@ def test_different_calls_are_an_error_on_all_ranks():
     for rank, seen in enumerate(on_ranks(2, mismatch)):
         for name in ("sync", "wait", "wait again", "future"):
             kind, text, _ = seen[name]
-            assert kind == "DistBackendError" and "all_reduce" in text, (name, text)
+            assert kind == "DistBackendError" and "all_reduce" in text and '"seven or eight"' in text, (name, text)
             assert "7" in text and "8" in text and f"rank {rank}" in text and f"rank {1 - rank}" in text, text
         assert seen["wait state"][:2] == (True, False)
         assert seen["sync after"][0] == "DistBackendError"

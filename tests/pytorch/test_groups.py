@@ -93,7 +93,14 @@ def threads(rank):
     else:
         total(groups[0], 0)
         total(inner, 1)
-    return sums, all(waits)
+    # The same within one group: who waits for a message does not keep others from sending.
+    got = torch.zeros(2)
+    if rank == 0:
+        run([(dist.recv, got[:1], 1, None, 7), (dist.send, torch.full((1,), 5.0), 1, None, 8)])
+    else:
+        dist.recv(got[:1], 0, None, 8)
+        dist.send(torch.full((1,), 6.0), 0, None, 7)
+    return sums, all(waits), got[0].item()
 
 
 def again_and_again(rank, path):
@@ -158,8 +165,8 @@ def test_sub_groups_of_four_ranks():
 
 
 def test_threads_on_different_groups_and_on_one():
-    for sums, waited in on_ranks(2, threads):
-        assert sums == [200.0 * i for i in range(4)] and waited
+    for rank, (sums, waited, got) in enumerate(on_ranks(2, threads)):
+        assert sums == [200.0 * i for i in range(4)] and waited and got == 6.0 - rank
 
 
 def test_ranks_that_left_meet_again_on_the_same_store(tmp_path):
