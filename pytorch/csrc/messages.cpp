@@ -20,7 +20,7 @@ ProcessGroupTandem::Result ProcessGroupTandem::send(Tensors &tensors, int to, in
 {
     Call call(*this, c10d::OpType::SEND, c10d::kUnsetTimeout, true);
     const at::Tensor &tensor = only(tensors, "input", call.place);
-    rank_in_group(to, call.place);
+    call.peer = rank_in_group(to, call.place);
     valid(tag, call.place);
     const void *data = call.buffers.in(tensor);
     const Element element = element_of(tensor.scalar_type());
@@ -34,7 +34,7 @@ ProcessGroupTandem::Result ProcessGroupTandem::receive(c10d::OpType type, Tensor
     Call call(*this, type, c10d::kUnsetTimeout, true);
     const at::Tensor &tensor = only(tensors, "output", call.place);
     if (from != TDM_ANY_SOURCE)
-        rank_in_group(from, call.place);
+        call.peer = rank_in_group(from, call.place);
     valid(tag, call.place);
     void *data = call.buffers.out(tensor);
     const Element element = element_of(tensor.scalar_type());

@@ -151,6 +151,8 @@ ProcessGroupTandem::Result ProcessGroupTandem::alltoall_base(at::Tensor &output,
     const Element element = element_of(input.scalar_type());
     const std::vector<size_t> in_counts = counts_of_rows(input, input_sizes, "input", size_, element.each, call.place);
     const std::vector<size_t> out_counts = counts_of_rows(output, output_sizes, "output", size_, element.each, call.place);
+    call.input_split = input_sizes;
+    call.output_split = output_sizes;
     const bool is_even = input_sizes.empty() && output_sizes.empty();
     if (is_even)
         check_same_counts(input, {output}, call.place);

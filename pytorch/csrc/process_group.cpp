@@ -93,14 +93,6 @@ ProcessGroupTandem::Call::Call(ProcessGroupTandem &owner, c10d::OpType call_type
 {
 }
 
-void ProcessGroupTandem::begin_event(at::RecordFunction &event, const Call &call, at::TensorList inputs)
-{
-    std::vector<c10::IValue> values;
-    if (event.needsInputs())
-        values.assign(inputs.begin(), inputs.end());
-    event.before(call_title(call.type), c10::ArrayRef<const c10::IValue>(values.data(), values.size()));
-}
-
 void ProcessGroupTandem::finish_here(Call &call, tdm_work *handle)
 {
     const tdm_status status = tdm_work_wait(handle);

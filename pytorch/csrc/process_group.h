@@ -5,10 +5,10 @@
 #pragma once
 
 #include "buffer.h"
+#include "record.h"
 #include "work.h"
 #include "world.h"
 
-#include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <atomic>
@@ -76,11 +76,12 @@ class ProcessGroupTandem final : public c10d::Backend {
         Place place;
         Buffers buffers;
         std::unique_ptr<tdm_message> message; /* of a receive */
+        int peer = -1;                        /* of a message */
+        std::vector<int64_t> input_split, output_split;
     };
 
     /* start(group, &handle) makes the call of libtandem. inputs: for a profiler; outputs: what the Work gives. */
     template <typename Start> Result run(Call &call, at::TensorList inputs, at::TensorList outputs, const Start &start);
-    static void begin_event(at::RecordFunction &event, const Call &call, at::TensorList inputs);
     static void finish_here(Call &call, tdm_work *handle);
     static Result hand_over(Call &call, at::TensorList inputs, at::TensorList outputs, tdm_work *handle, uint64_t number);
 
@@ -104,10 +105,9 @@ class ProcessGroupTandem final : public c10d::Backend {
 template <typename Start>
 ProcessGroupTandem::Result ProcessGroupTandem::run(Call &call, at::TensorList inputs, at::TensorList outputs, const Start &start)
 {
-    std::optional<at::RecordFunction> record;
-    if (!call.is_async) /* an asynchronous call's event is its Work's */
-        if (auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE))
-            begin_event(record.emplace(std::move(*callbacks)), call, inputs);
+    const uint64_t next = number_ + (is_message(call.type) ? 0 : 1);
+    const CallRecord record({call.type, call.is_async, next, inputs, outputs, call.input_split, call.output_split, pg_uid_, pg_desc_,
+                             options_->global_ranks_in_group, call.peer >= 0 ? call.peer : rank_, size_});
     tdm_work *handle = nullptr;
     tdm_status status;
     uint64_t number;

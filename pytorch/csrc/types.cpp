@@ -27,31 +27,40 @@ constexpr std::array operations = {TDM_SUM, TDM_AVG, TDM_PROD, TDM_MIN, TDM_MAX,
 
 struct Name {
     c10d::OpType type;
-    const char *title;
+    const char *title, *traced;
 };
 
 constexpr std::array names = {
-    Name{c10d::OpType::BROADCAST, "tandem:broadcast"},
-    Name{c10d::OpType::ALLREDUCE, "tandem:all_reduce"},
-    Name{c10d::OpType::ALLREDUCE_COALESCED, "tandem:all_reduce_coalesced"},
-    Name{c10d::OpType::REDUCE, "tandem:reduce"},
-    Name{c10d::OpType::ALLGATHER, "tandem:all_gather"},
-    Name{c10d::OpType::_ALLGATHER_BASE, "tandem:_all_gather_base"},
-    Name{c10d::OpType::ALLGATHER_COALESCED, "tandem:all_gather_coalesced"},
-    Name{c10d::OpType::GATHER, "tandem:gather"},
-    Name{c10d::OpType::SCATTER, "tandem:scatter"},
-    Name{c10d::OpType::REDUCE_SCATTER, "tandem:reduce_scatter"},
-    Name{c10d::OpType::_REDUCE_SCATTER_BASE, "tandem:_reduce_scatter_base"},
-    Name{c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "tandem:reduce_scatter_tensor_coalesced"},
-    Name{c10d::OpType::ALLTOALL, "tandem:all_to_all"},
-    Name{c10d::OpType::ALLTOALL_BASE, "tandem:all_to_all"},
-    Name{c10d::OpType::SEND, "tandem:send"},
-    Name{c10d::OpType::RECV, "tandem:recv"},
-    Name{c10d::OpType::RECVANYSOURCE, "tandem:recvAnySource"},
-    Name{c10d::OpType::BARRIER, "tandem:barrier"},
-    Name{c10d::OpType::COALESCED, "tandem:coalesced"},
-    Name{c10d::OpType::_ALLREDUCE_SPARSE, "tandem:sparse_all_reduce"},
+    Name{c10d::OpType::BROADCAST, "tandem:broadcast", "broadcast"},
+    Name{c10d::OpType::ALLREDUCE, "tandem:all_reduce", "allreduce"},
+    Name{c10d::OpType::ALLREDUCE_COALESCED, "tandem:all_reduce_coalesced", "allreduce_coalesced"},
+    Name{c10d::OpType::REDUCE, "tandem:reduce", "reduce"},
+    Name{c10d::OpType::ALLGATHER, "tandem:all_gather", "all_gather"},
+    Name{c10d::OpType::_ALLGATHER_BASE, "tandem:_all_gather_base", "_allgather_base"},
+    Name{c10d::OpType::ALLGATHER_COALESCED, "tandem:all_gather_coalesced", "allgather_into_tensor_coalesced"},
+    Name{c10d::OpType::GATHER, "tandem:gather", "gather"},
+    Name{c10d::OpType::SCATTER, "tandem:scatter", "scatter"},
+    Name{c10d::OpType::REDUCE_SCATTER, "tandem:reduce_scatter", "reduce_scatter"},
+    Name{c10d::OpType::_REDUCE_SCATTER_BASE, "tandem:_reduce_scatter_base", "_reduce_scatter_base"},
+    Name{c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "tandem:reduce_scatter_tensor_coalesced", "reduce_scatter_tensor_coalesced"},
+    Name{c10d::OpType::ALLTOALL, "tandem:all_to_all", "all_to_all"},
+    Name{c10d::OpType::ALLTOALL_BASE, "tandem:all_to_all", "all_to_all"},
+    Name{c10d::OpType::SEND, "tandem:send", "send"},
+    Name{c10d::OpType::RECV, "tandem:recv", "recv"},
+    Name{c10d::OpType::RECVANYSOURCE, "tandem:recvAnySource", "recv"},
+    Name{c10d::OpType::BARRIER, "tandem:barrier", "barrier"},
+    Name{c10d::OpType::COALESCED, "tandem:coalesced", "coalesced"},
+    Name{c10d::OpType::_ALLREDUCE_SPARSE, "tandem:sparse_all_reduce", "allreduce_sparse"},
 };
+
+const Name &name_of(c10d::OpType type)
+{
+    static constexpr Name unknown = {c10d::OpType::UNKNOWN, "tandem:unknown", "unknown"};
+    for (const Name &row : names)
+        if (row.type == type)
+            return row;
+    return unknown;
+}
 
 std::optional<tdm_dtype> find(at::ScalarType type)
 {
@@ -116,10 +125,12 @@ Operation::~Operation()
 
 const char *call_title(c10d::OpType type)
 {
-    for (const Name &row : names)
-        if (row.type == type)
-            return row.title;
-    return "tandem:unknown";
+    return name_of(type).title;
+}
+
+const char *traced_name(c10d::OpType type)
+{
+    return name_of(type).traced;
 }
 
 const char *call_name(c10d::OpType type)

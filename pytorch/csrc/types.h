@@ -41,6 +41,8 @@ class Operation {
 /* "all_reduce" for messages, "tandem:all_reduce" for the profiler. Static storage. */
 const char *call_name(c10d::OpType type);
 const char *call_title(c10d::OpType type);
+/* As traces of other backends name it: "allreduce". */
+const char *traced_name(c10d::OpType type);
 /* Messages have no place in the order of collectives. */
 bool is_message(c10d::OpType type);
 
