@@ -107,6 +107,27 @@ ProcessGroupTandem::Result ProcessGroupTandem::hand_over(Call &call, at::TensorL
     auto work = c10::make_intrusive<TandemWork>(*call.group, call.type, handle, std::move(call.buffers), inputs, outputs, number,
                                                 std::move(call.message));
     work->entrust();
+    const std::lock_guard<std::mutex> guard(collecting_);
+    if (collected_)
+        collected_->push_back(work);
+    return work;
+}
+
+void ProcessGroupTandem::startCoalescing()
+{
+    const std::lock_guard<std::mutex> guard(collecting_);
+    collected_.emplace();
+}
+
+ProcessGroupTandem::Result ProcessGroupTandem::endCoalescing()
+{
+    const std::lock_guard<std::mutex> guard(collecting_);
+    if (!collected_ || collected_->empty()) {
+        collected_.reset();
+        return nullptr;
+    }
+    auto work = c10::make_intrusive<CoalescedWork>(rank_, c10d::OpType::COALESCED, std::move(*collected_));
+    collected_.reset();
     return work;
 }
 

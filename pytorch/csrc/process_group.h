@@ -5,6 +5,7 @@
 #pragma once
 
 #include "buffer.h"
+#include "coalesced_work.h"
 #include "record.h"
 #include "work.h"
 #include "world.h"
@@ -40,6 +41,10 @@ class ProcessGroupTandem final : public c10d::Backend {
     Result _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) override;
     Result _reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &options) override;
     Result barrier(const c10d::BarrierOptions &options) override;
+
+    /* Between them asynchronous calls are collected: endCoalescing gives one Work for all. */
+    void startCoalescing() override;
+    Result endCoalescing() override;
 
     Result reduce(Tensors &tensors, const c10d::ReduceOptions &options) override;
     Result reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ReduceScatterOptions &options) override;
@@ -83,7 +88,7 @@ class ProcessGroupTandem final : public c10d::Backend {
     /* start(group, &handle) makes the call of libtandem. inputs: for a profiler; outputs: what the Work gives. */
     template <typename Start> Result run(Call &call, at::TensorList inputs, at::TensorList outputs, const Start &start);
     static void finish_here(Call &call, tdm_work *handle);
-    static Result hand_over(Call &call, at::TensorList inputs, at::TensorList outputs, tdm_work *handle, uint64_t number);
+    Result hand_over(Call &call, at::TensorList inputs, at::TensorList outputs, tdm_work *handle, uint64_t number);
 
     /* Of a sparse tensor, or of several, which are combined here first. */
     Result allreduce_others(Tensors &tensors, const c10d::AllreduceOptions &options);
@@ -100,6 +105,8 @@ class ProcessGroupTandem final : public c10d::Backend {
     const c10::intrusive_ptr<Options> options_;
     const std::string name_;
     std::atomic<uint64_t> number_ = 0;
+    std::mutex collecting_;
+    std::optional<CoalescedWork::Works> collected_; /* guarded by collecting_; set between startCoalescing and endCoalescing */
 };
 
 template <typename Start>
