@@ -40,12 +40,13 @@ test: setup ## build and run every test
 	@-meson test -C $(BUILD) --no-rebuild $(TEST_OPTIONS)
 	@tools/test_summary.py $(BUILD)/$(log)
 
-test-torch: ## compare with PyTorch, in a virtual environment made for it
+test-torch: ## compare with PyTorch, and test its backend, in a virtual environment made for it
 	@tools/setup.sh build torch
 	@rm -f $(BUILD)/torch.xml
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@tools/venv.sh $(VENV)
-	@-TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/torch -q --junitxml=$(BUILD)/torch.xml
+	@$(with_torch)
+	@-TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/torch tests/pytorch -q --junitxml=$(BUILD)/torch.xml
 	@tools/test_summary.py $(BUILD)/torch.xml
 
 test-torch-suite: ## run PyTorch's own distributed tests on backend tandem
