@@ -67,6 +67,10 @@ TDM_API uint64_t tdm_group_bytes_sent(const tdm_group *group);
  *                     Freed by each rank with tdm_free; the memory goes when the last one has.
  * tdm_memory_register adopts [offset, offset + nbytes) of a memfd that this process has mapped at `address`, so that
  *                     collectives on it copy nothing either. Borrows fd until tdm_memory_unregister. Local call.
+ * tdm_memory_register_sparse  the same for memory of which only some pages are the file's, such as a heap whose blocks become
+ *                     shared one by one. present [nbytes / 4096], borrowed: 1 where the page at its place is. A buffer with any
+ *                     other page is used like memory from malloc. A byte may become 1 before a call that uses the page, and 0 when
+ *                     none does. address and nbytes are multiples of 4096.
  * All are usable in every group made from the same world group.
  *
  * ---- fork ----
@@ -77,6 +81,8 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_alloc(tdm_group *group, size_t nbytes, voi
 TDM_API TDM_MUST_CHECK tdm_status tdm_alloc_node(tdm_group *group, size_t nbytes, void **out);
 TDM_API void tdm_free(tdm_group *group, void *block); /* NULL is fine */
 TDM_API TDM_MUST_CHECK tdm_status tdm_memory_register(tdm_group *group, int fd, size_t offset, size_t nbytes, void *address);
+TDM_API TDM_MUST_CHECK tdm_status tdm_memory_register_sparse(tdm_group *group, int fd, size_t offset, size_t nbytes, void *address,
+                                                             const uint8_t *present);
 TDM_API void tdm_memory_unregister(tdm_group *group, void *address);
 
 #ifdef __cplusplus

@@ -1,6 +1,8 @@
 /* buffer.cpp - what is used in place, what is copied. */
 #include "buffer.h"
 
+#include "allocator.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -87,7 +89,18 @@ void Buffers::check(const Tensors &list) const
 void *Buffers::keep(const at::Tensor &tensor)
 {
     kept_.push_back(tensor);
+    make_reachable(tensor, tensor.nbytes());
     return address(tensor);
+}
+
+void *Buffers::keep_one_block(const Tensors &list)
+{
+    size_t nbytes = 0;
+    for (const at::Tensor &tensor : list)
+        nbytes += tensor.nbytes();
+    kept_.append(list.begin(), list.end());
+    make_reachable(list.front(), nbytes);
+    return address(list.front());
 }
 
 const void *Buffers::in(const at::Tensor &tensor)
@@ -117,10 +130,8 @@ void *Buffers::in_out(const at::Tensor &tensor)
 const void *Buffers::in(const Tensors &list)
 {
     check(list);
-    if (are_one_block(list)) {
-        kept_.append(list.begin(), list.end());
-        return address(list.front());
-    }
+    if (are_one_block(list))
+        return keep_one_block(list);
     const at::Tensor block = block_for(list);
     int64_t at = 0;
     for (const at::Tensor &tensor : list)
@@ -131,10 +142,8 @@ const void *Buffers::in(const Tensors &list)
 void *Buffers::out(const Tensors &list)
 {
     check(list);
-    if (are_one_block(list)) {
-        kept_.append(list.begin(), list.end());
-        return address(list.front());
-    }
+    if (are_one_block(list))
+        return keep_one_block(list);
     const at::Tensor block = block_for(list);
     int64_t at = 0;
     for (const at::Tensor &tensor : list)

@@ -44,6 +44,7 @@ class Buffers {
     void check(const at::Tensor &tensor) const;
     void check(const Tensors &list) const;
     void *keep(const at::Tensor &tensor);
+    void *keep_one_block(const Tensors &list);
 
     Place place_;
     c10::SmallVector<at::Tensor, 2> kept_;

@@ -1,4 +1,5 @@
 /* module.cpp - what Python sees: tandem_torch._C. */
+#include "allocator.h"
 #include "process_group.h"
 
 #include <tandem/base.h>
@@ -41,6 +42,21 @@ std::map<std::string, std::string> launcher_variables()
     return found;
 }
 
+/* Of the shared heap, in bytes and calls; {} without one. */
+std::map<std::string, uint64_t> heap_numbers()
+{
+    if (tandem::tensor_heap() == nullptr)
+        return {};
+    const heap_stats stats = heap_look(tandem::tensor_heap());
+    return {{"in_use", stats.in_use},   {"peak", stats.peak},   {"shared", stats.shared}, {"resting", stats.resting},
+            {"takes", stats.takes}, {"gives", stats.gives}, {"shares", stats.shares}};
+}
+
+size_t trim_heap()
+{
+    return tandem::tensor_heap() != nullptr ? heap_trim(tandem::tensor_heap()) : 0;
+}
+
 } // namespace
 
 PYBIND11_MODULE(_C, module)
@@ -51,6 +67,12 @@ PYBIND11_MODULE(_C, module)
         .def_property_readonly("options", &Class::getBackendOptions)
         .def("_set_default_timeout", &Class::setTimeout, without_gil);
     module.def("create", &create, without_gil);
+    module.def("install_allocator", &tandem::install_allocator);
+    module.def("heap_stats", &heap_numbers);
+    module.def("heap_trim", &trim_heap);
+    module.def("heap_holds", [](const at::Tensor &tensor) {
+        return tandem::tensor_heap() != nullptr && heap_holds(tandem::tensor_heap(), tensor.const_data_ptr());
+    });
     module.def("at_exit", &tandem::stop_all_workers, without_gil);
     module.def("launcher_variables", &launcher_variables);
     module.def("version", &tdm_version);

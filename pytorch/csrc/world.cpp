@@ -1,6 +1,7 @@
 /* world.cpp - groups are made, found again and left. */
 #include "world.h"
 
+#include "allocator.h"
 #include "work.h"
 
 #include <algorithm>
@@ -120,6 +121,18 @@ void Group::create(const c10::intrusive_ptr<c10d::Store> &store, int size)
     const std::string heard = take_store_error();
     if (status == TDM_ERR_SYSTEM && !heard.empty())
         raise(status, where, std::string(tdm_error_text()) + ": " + heard);
+    if (status != TDM_OK)
+        raise(status, where);
+    share_heap(where);
+}
+
+/* Tensors in the heap are worked on in place by this group and its sub-groups. */
+void Group::share_heap(const Place &where)
+{
+    const heap *tensors = tensor_heap();
+    if (tensors == nullptr || tdm_group_size(handle_) == 1)
+        return;
+    const tdm_status status = tdm_memory_register_sparse(handle_, heap_fd(tensors), 0, heap_nbytes(tensors), heap_base(tensors), heap_present(tensors));
     if (status != TDM_OK)
         raise(status, where);
 }

@@ -58,6 +58,7 @@ class Group {
     static void destroy(Group *group);
     static std::shared_ptr<Group> find_root(int rank, const std::vector<int> &ranks);
     void create(const c10::intrusive_ptr<c10d::Store> &store, int size);
+    void share_heap(const Place &where);
     void create_sub(Group &parent, const std::vector<int> &ranks);
 
     const std::shared_ptr<Group> parent_; /* kept alive: its sub-groups go first */

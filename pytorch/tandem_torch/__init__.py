@@ -17,12 +17,27 @@ if _found != _built_with:
 from . import _C  # noqa: E402  needs the libraries that torch has loaded
 from .barrier import monitored_barrier  # noqa: E402
 
-__all__ = ["monitored_barrier", "version"]
+__all__ = ["heap_holds", "heap_stats", "heap_trim", "monitored_barrier", "version"]
 
 
 def version():
     """Version of the libtandem in use."""
     return _C.version()
+
+
+def heap_stats():
+    """The shared heap of this process: bytes in_use, peak, shared, resting (free but kept), and the numbers of takes, gives and shares."""
+    return _C.heap_stats()
+
+
+def heap_trim():
+    """Gives free memory of the shared heap back to the system; returns how many bytes that was."""
+    return _C.heap_trim()
+
+
+def heap_holds(tensor):
+    """Whether the tensor's memory lies in the shared heap."""
+    return _C.heap_holds(tensor)
 
 
 def _create(options, pg_options):
@@ -38,5 +53,6 @@ if "RANK" not in os.environ:
     for _name, _value in _C.launcher_variables().items():
         os.environ.setdefault(_name, _value)
 
+_C.install_allocator()
 torch.distributed.Backend.register_backend("tandem", _create, extended_api=True, devices=["cpu"])
 atexit.register(_C.at_exit)

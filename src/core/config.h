@@ -26,6 +26,7 @@
     X(TCP_STREAMS, "1", "TCP connections that share the data to one peer, 1 to 64; the same on all ranks")             \
     X(ARENA_BYTES, "", "address space of a rank's shared memory arena (default: this machine's memory)")               \
     X(RECORDER_DIR, "", "folder of the flight recorder (default: $XDG_RUNTIME_DIR/tandem, /tmp/tandem-UID); off: none") \
+    X(TORCH_HEAP, "", "tandem_torch: most bytes of tensors in memory that peers reach (default: this machine's memory); 0: none") \
     X(CMA, "auto", "off: memory from malloc is never read out of a peer's process, only copied through shared memory") \
     X(TUNE_FILE, "", "file of measured choices (default: in $XDG_CACHE_HOME/tandem or ~/.cache/tandem); off: none, and no links measured") \
     X(ISA, "auto", "kernels: auto, plain, avx2 or avx512")                                                             \

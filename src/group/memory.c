@@ -196,7 +196,16 @@ tdm_status tdm_memory_register(tdm_group *group, int fd, size_t offset, size_t n
 {
     if (tdmi_group_check_process(group) != TDM_OK)
         return TDM_ERR_INVALID;
-    return tdmi_node_register(group->world->node, fd, offset, nbytes, address);
+    return tdmi_node_register(group->world->node, fd, offset, nbytes, address, NULL);
+}
+
+tdm_status tdm_memory_register_sparse(tdm_group *group, int fd, size_t offset, size_t nbytes, void *address, const uint8_t *present)
+{
+    if (tdmi_group_check_process(group) != TDM_OK)
+        return TDM_ERR_INVALID;
+    if (present == NULL)
+        return tdmi_fail(TDM_ERR_INVALID, "tdm_memory_register_sparse needs to know which pages are present; for all: tdm_memory_register");
+    return tdmi_node_register(group->world->node, fd, offset, nbytes, address, present);
 }
 
 void tdm_memory_unregister(tdm_group *group, void *address)

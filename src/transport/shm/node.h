@@ -48,8 +48,8 @@ tdmi_arena *tdmi_node_arena(const tdmi_node *node, int rank);
 tdmi_place tdmi_node_locate(const tdmi_node *node, const void *address, size_t nbytes);
 /* The address here of a peer's place. */
 tdm_status tdmi_node_resolve(tdmi_node *node, tdmi_place place, void **out);
-/* Tells the peers of a region; see tdm_memory_register. */
-tdm_status tdmi_node_register(tdmi_node *node, int fd, size_t offset, size_t nbytes, void *address);
+/* Tells the peers of a region; see tdm_memory_register_sparse. present NULL: all pages are the file's. */
+tdm_status tdmi_node_register(tdmi_node *node, int fd, size_t offset, size_t nbytes, void *address, const uint8_t *present);
 void tdmi_node_unregister(tdmi_node *node, void *address);
 
 /* ---- memory that a rank has for itself ---- */

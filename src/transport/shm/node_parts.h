@@ -28,6 +28,7 @@ typedef struct tdmi_region {
     char *address;
     size_t nbytes;
     bool mapped;     /* by us: a peer's region in another process */
+    const uint8_t *present; /* of an own region, NULL: all of it; else [nbytes / 4096], 1 where peers reach the page */
 } tdmi_region;
 
 typedef struct tdmi_node_peer {

@@ -11,12 +11,24 @@
 #include "transport/shm/huge.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#define SMALL_PAGE ((size_t)4096)
 
 static bool holds(const char *base, size_t nbytes, const char *address, size_t wanted)
 {
     return address >= base && wanted <= nbytes && (size_t)(address - base) <= nbytes - wanted;
+}
+
+/* Whether peers reach all of [at, at + nbytes) of a region. */
+static bool is_present(const tdmi_region *region, size_t at, size_t nbytes)
+{
+    if (region->present == NULL || nbytes == 0)
+        return true;
+    const size_t first = at / SMALL_PAGE, last = (at + nbytes - 1) / SMALL_PAGE;
+    return memchr(region->present + first, 0, last - first + 1) == NULL;
 }
 
 tdmi_place tdmi_node_locate(const tdmi_node *node, const void *address, size_t nbytes)
@@ -29,7 +41,8 @@ tdmi_place tdmi_node_locate(const tdmi_node *node, const void *address, size_t n
     }
     const tdmi_node_peer *own = &node->peers[node->rank];
     for (size_t i = 0; i < own->region_count; i++)
-        if (holds(own->regions[i].address, own->regions[i].nbytes, address, nbytes))
+        if (holds(own->regions[i].address, own->regions[i].nbytes, address, nbytes) &&
+            is_present(&own->regions[i], (size_t)((const char *)address - own->regions[i].address), nbytes))
             return (tdmi_place){.owner = (uint32_t)node->rank,
                                 .region = own->regions[i].number,
                                 .offset = (uint64_t)((const char *)address - own->regions[i].address)};
@@ -131,16 +144,18 @@ static tdm_status tell_all(tdmi_node *node, const uint8_t message[TDMI_DOOR_MESS
     return TDM_OK;
 }
 
-tdm_status tdmi_node_register(tdmi_node *node, int fd, size_t offset, size_t nbytes, void *address)
+tdm_status tdmi_node_register(tdmi_node *node, int fd, size_t offset, size_t nbytes, void *address, const uint8_t *present)
 {
     if (address == NULL || nbytes == 0 || fd < 0)
         return tdmi_fail(TDM_ERR_INVALID, "registered memory needs a descriptor, an address and at least one byte");
-    if (offset % 4096 != 0)
+    if (offset % SMALL_PAGE != 0)
         return tdmi_fail(TDM_ERR_INVALID, "registered memory starts at byte %zu of its file; a multiple of 4096 is needed", offset);
+    if (present != NULL && (nbytes % SMALL_PAGE != 0 || (uintptr_t)address % SMALL_PAGE != 0))
+        return tdmi_fail(TDM_ERR_INVALID, "memory that is registered page by page must be whole pages: found %zu bytes at %p", nbytes, address);
     pthread_mutex_lock(&node->lock);
     uint32_t number = ++node->regions_made;
     tdm_status status =
-        add_region(&node->peers[node->rank], (tdmi_region){.number = number, .address = address, .nbytes = nbytes});
+        add_region(&node->peers[node->rank], (tdmi_region){.number = number, .address = address, .nbytes = nbytes, .present = present});
     pthread_mutex_unlock(&node->lock);
     if (status != TDM_OK)
         return status;

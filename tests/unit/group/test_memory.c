@@ -303,6 +303,49 @@ static void the_way_depends_on_the_memory_of_all_ranks(void **state)
     ranks_run(&(ranks_spec){.n = 2, .transport = "shm"}, takes_the_direct_way, NULL);
 }
 
+/* Pages that peers do not reach are read like memory from malloc, until they are the file's. */
+static const char *registers_page_by_page(tdm_group *group, void *arg)
+{
+    (void)arg;
+    const int rank = tdm_group_rank(group), n = tdm_group_size(group);
+    const int fd = memfd_create("heap", 0);
+    CHECK(fd >= 0 && ftruncate(fd, (off_t)HEAP_BYTES) == 0, "no heap");
+    char *heap = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t present[HEAP_BYTES / 4096] = {0};
+    CHECK(heap != MAP_FAILED, "no mapping");
+    CHECK_OK(tdm_memory_register_sparse(group, fd, 0, HEAP_BYTES, heap, present));
+    float *data = (float *)(void *)(heap + 8192);
+    for (int shared = 0; shared < 3; shared++) { /* no page, some, all */
+        if (shared > 0) {
+            const size_t nbytes = shared == 1 ? 8192 : 81920;
+            CHECK(mmap(data, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 8192) != MAP_FAILED, "not mapped");
+            memset(present + 2, 1, nbytes / 4096);
+        }
+        for (int i = 0; i < 20000; i++)
+            data[i] = (float)(rank + i);
+        tdm_work *work;
+        bool done = false;
+        CHECK_OK(tdm_allreduce(group, data, data, 20000, TDM_F32, TDM_SUM, &work));
+        while (!done)
+            CHECK_OK(tdm_work_test(work, &done));
+        CHECK((strcmp(tdm_work_algorithm(work), "direct") == 0) == (shared == 2), "%d: %s", shared, tdm_work_algorithm(work));
+        CHECK_OK(tdm_work_wait(work));
+        for (int i = 0; i < 20000; i++)
+            CHECK(data[i] == (float)(n * i + n * (n - 1) / 2), "%d: element %d is %g", shared, i, (double)data[i]);
+    }
+    CHECK_OK(tdm_barrier(group, NULL));
+    tdm_memory_unregister(group, heap);
+    munmap(heap, HEAP_BYTES);
+    close(fd);
+    return NULL;
+}
+
+static void pages_are_used_in_place_once_they_are_present(void **state)
+{
+    (void)state;
+    ranks_run(&(ranks_spec){.n = 3, .transport = "shm", .mode = RANKS_PROCESSES}, registers_page_by_page, NULL);
+}
+
 static const char *registers_nonsense(tdm_group *group, void *arg)
 {
     (void)arg;
@@ -311,6 +354,9 @@ static const char *registers_nonsense(tdm_group *group, void *arg)
     CHECK(tdm_memory_register(group, 0, 0, 0, &byte) == TDM_ERR_INVALID, "no bytes");
     CHECK(tdm_memory_register(group, 0, 100, 100, &byte) == TDM_ERR_INVALID && strstr(tdm_error_text(), "byte 100") != NULL, "%s",
           tdm_error_text());
+    CHECK(tdm_memory_register_sparse(group, 0, 0, 100, &byte, (uint8_t *)&byte) == TDM_ERR_INVALID && strstr(tdm_error_text(), "whole pages") != NULL,
+          "%s", tdm_error_text());
+    CHECK(tdm_memory_register_sparse(group, 0, 0, 4096, &byte, NULL) == TDM_ERR_INVALID, "no pages");
     tdm_memory_unregister(group, &byte);
     return NULL;
 }
@@ -353,6 +399,7 @@ int main(void)
         cmocka_unit_test(node_blocks_of_different_sizes_are_an_error_on_all_ranks),
         cmocka_unit_test(collectives_work_in_node_memory),
         cmocka_unit_test(registered_memory_is_reduced_in_place),
+        cmocka_unit_test(pages_are_used_in_place_once_they_are_present),
         cmocka_unit_test(the_way_depends_on_the_memory_of_all_ranks),
         cmocka_unit_test(nonsense_is_not_registered),
         cmocka_unit_test(a_rank_that_died_is_not_waited_for),
