@@ -12,6 +12,7 @@
 #include <tandem/launch.h>
 #include <tandem/message.h>
 #include <tandem/op.h>
+#include <tandem/progress.h>
 #include <tandem/recorder.h>
 #include <tandem/reducer.h>
 #include <tandem/status.h>

@@ -3,15 +3,17 @@
 
 #include "work.h"
 
-#include <algorithm>
+#include <tandem/progress.h>
+
 #include <chrono>
 
 namespace tandem {
 
 namespace {
 
-/* Between two looks at what is under way: often while calls come and go, less and less when nothing does. */
-constexpr std::chrono::microseconds first_pause{50}, last_pause{1000};
+constexpr double longest_sleep_s = 1;
+/* Between two looks at what may still end before the thread does. */
+constexpr std::chrono::milliseconds end_pause{1};
 
 /* The worker whose loop this thread runs, and whether it is in a callback that made a call. */
 thread_local const Worker *of_this_thread = nullptr;
@@ -46,7 +48,6 @@ WorkPlace Worker::add(WorkPointer work, tdm_group *root)
     const std::lock_guard<std::mutex> guard(lock_);
     if (works_.empty())
         changed_.notify_one();
-    changes_++;
     const WorkPlace place = works_.insert(works_.end(), std::move(work));
     if (is_this_thread() && !is_away) {
         is_away = true;
@@ -61,7 +62,6 @@ void Worker::remove(WorkPlace place)
 {
     WorkPointer work; /* freed without the lock */
     const std::lock_guard<std::mutex> guard(lock_);
-    changes_++;
     work = std::move(*place);
     works_.erase(place);
 }
@@ -75,8 +75,7 @@ std::vector<WorkPointer> Worker::under_way()
 void Worker::loop()
 {
     of_this_thread = this;
-    auto pause = first_pause;
-    for (uint64_t seen = 0;;) {
+    for (uint32_t seen = 0;;) {
         {
             std::unique_lock<std::mutex> guard(lock_);
             changed_.wait(guard, [this] { return stops_ || !works_.empty(); });
@@ -88,12 +87,16 @@ void Worker::loop()
             if (is_away)
                 come_back();
         }
-        std::unique_lock<std::mutex> guard(lock_);
-        pause = changes_ != seen ? first_pause : std::min(pause * 2, last_pause);
-        seen = changes_;
-        if (!works_.empty())
-            changed_.wait_for(guard, pause, [this] { return stops_; });
+        if (has_works() && tdm_progress(root_, &seen, longest_sleep_s) != TDM_OK)
+            return; /* not its process */
     }
+}
+
+/* And no end. */
+bool Worker::has_works()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return !works_.empty() && !stops_;
 }
 
 void Worker::finish(const Group &group)
@@ -109,7 +112,7 @@ void Worker::stop(double grace_s)
     std::vector<WorkPointer> works = under_way();
     for (const WorkPointer &work : works)
         while (!work->isCompleted() && std::chrono::steady_clock::now() < end)
-            std::this_thread::sleep_for(last_pause);
+            std::this_thread::sleep_for(end_pause);
     std::vector<std::thread> ended;
     {
         const std::lock_guard<std::mutex> guard(lock_);
@@ -117,6 +120,8 @@ void Worker::stop(double grace_s)
         ended.swap(threads_);
     }
     changed_.notify_all();
+    if (!ended.empty())
+        tdm_progress_wake(root_);
     for (std::thread &thread : ended)
         thread.join();
     for (const WorkPointer &work : under_way())

@@ -42,6 +42,7 @@ class Worker {
     void start(tdm_group *root);
     void come_back();
     void loop();
+    bool has_works();
     std::vector<WorkPointer> under_way();
 
     std::mutex lock_;
@@ -50,7 +51,6 @@ class Worker {
     std::vector<std::thread> threads_; /* guarded by lock_ */
     int free_ = 0;                     /* guarded by lock_; threads in no callback that makes calls */
     tdm_group *root_ = nullptr;        /* set before the first thread runs */
-    uint64_t changes_ = 0;             /* guarded by lock_; works that came or went */
     bool stops_ = false;               /* guarded by lock_ */
 };
 

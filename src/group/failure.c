@@ -51,6 +51,7 @@ void tdmi_group_fail(tdm_group *group, tdm_status status)
     if (first) {
         log_debug(TDM_LOG_GROUP, "group %s failed on rank %d: %s", group->name, group->rank, group->failure_text);
         wake_local(group);
+        tdmi_world_tell(group->world);
         tdmi_poller_kick(group->world);
         tdmi_control_send_failure(group, status, group->failure_text);
     }

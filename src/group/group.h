@@ -47,7 +47,9 @@ typedef struct tdmi_world {
     bool has_thread;
     atomic_bool stop;
     _Atomic uint32_t duty;  /* futex word of the thread: changes when it should look again */
-    atomic_int waiters;     /* threads in wait.c that sleep on links */
+    atomic_int waiters;     /* threads in wait.c and lookout.c that sleep on links */
+    _Atomic uint32_t news;  /* counts calls that ended, groups that failed; see lookout.c */
+    atomic_int lookouts;    /* threads in tdm_progress */
     struct tdmi_node_block *node_blocks; /* of tdm_alloc_node; owner thread */
     tdmi_recorder *recorder; /* NULL: none */
     struct tdmi_old_board *old_boards;   /* of groups destroyed here that peers may still look at; guarded by lock */
@@ -195,6 +197,15 @@ static inline bool tdmi_group_is_busy(const tdm_group *group)
 void tdmi_group_wait(tdm_work *work);
 /* Advances all groups of the world that have calls under way, but `except`. */
 void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool epilogues, bool *moved);
+
+/* Looks at every group for failures, as a waiter does at its own. */
+void tdmi_world_check(tdmi_world *world);
+/* A thread that was counted as waiter does not wait any more. */
+void tdmi_world_stop_waiting(tdmi_world *world);
+
+/* ---- lookout.c ---- */
+/* There is news for those in tdm_progress. */
+void tdmi_world_tell(tdmi_world *world);
 
 /* ---- failure.c ---- */
 /* Ends the group, here and on all ranks it can reach, with this thread's error text. The first failure stays. Any thread. */

@@ -19,6 +19,7 @@ static void call_back(tdm_work *work, tdm_status status)
 void tdmi_work_done(tdm_work *work)
 {
     work->done = true;
+    tdmi_world_tell(work->group->world);
     if (work->on_done != NULL)
         call_back(work, tdmi_group_failure(work->group));
 }

@@ -69,20 +69,6 @@ void tdmi_poller_sleep(tdmi_world *world, tdmi_sleeper who, int timeout_ms)
 
 /* ---- the thread ---- */
 
-/* Looks at every group for failures, as a waiter would. */
-static void check_all(tdmi_world *world)
-{
-    pthread_mutex_lock(&world->lock);
-    for (tdm_group *group = world->groups; group != NULL; group = group->next) {
-        if (pthread_mutex_trylock(&group->lock) != 0)
-            continue;
-        if (tdmi_group_is_busy(group))
-            tdmi_group_check(group);
-        pthread_mutex_unlock(&group->lock);
-    }
-    pthread_mutex_unlock(&world->lock);
-}
-
 static bool has_duty(tdmi_world *world)
 {
     return atomic_load(&world->link_busy) > 0 && atomic_load(&world->waiters) == 0;
@@ -110,7 +96,7 @@ static void *run(void *arg)
         if (!moved && tdmi_links_arm(world))
             tdmi_poller_sleep(world, TDMI_SLEEPER_THREAD, 20);
         if (tdmi_now_ns() - checked > 20 * TDMI_NS_PER_MS) {
-            check_all(world);
+            tdmi_world_check(world);
             checked = tdmi_now_ns();
         }
     }

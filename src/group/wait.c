@@ -30,6 +30,19 @@ void tdmi_world_advance(tdmi_world *world, const tdm_group *except, bool epilogu
     pthread_mutex_unlock(&world->lock);
 }
 
+void tdmi_world_check(tdmi_world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    for (tdm_group *group = world->groups; group != NULL; group = group->next) {
+        if (pthread_mutex_trylock(&group->lock) != 0)
+            continue;
+        if (tdmi_group_is_busy(group))
+            tdmi_group_check(group);
+        pthread_mutex_unlock(&group->lock);
+    }
+    pthread_mutex_unlock(&world->lock);
+}
+
 /* Twice what copying the buffer at 5 GB/s would take. */
 static int64_t spin_ns(const tdm_work *work)
 {
@@ -130,6 +143,11 @@ void tdmi_group_wait(tdm_work *work)
         return;
     atomic_fetch_add(&world->waiters, 1); /* the progress thread stands aside */
     wait_on(work);
+    tdmi_world_stop_waiting(world);
+}
+
+void tdmi_world_stop_waiting(tdmi_world *world)
+{
     const int others = atomic_fetch_sub(&world->waiters, 1) - 1;
     if (atomic_load(&world->link_busy) == 0)
         return;
