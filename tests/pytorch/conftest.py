@@ -2,11 +2,11 @@
 import os
 import socket
 import sys
-from pathlib import Path
 
 import pytest
 
-BUILD = Path(os.environ.get("TANDEM_BUILD", Path(__file__).resolve().parents[2] / "build")).resolve()
+from built import BUILD
+
 os.environ["PYTHONPATH"] = os.pathsep.join([str(BUILD / "pytorch"), *filter(None, [os.environ.get("PYTHONPATH")])])
 os.environ.setdefault("TANDEM_RECORDER_DIR", str(BUILD / "tests/recordings"))
 os.environ.setdefault("TANDEM_TUNE_FILE", "off")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD
+from built import BUILD
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import namespaces  # noqa: E402

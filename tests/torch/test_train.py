@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import TOKENS
+from training import TOKENS
 from reference import Config, hf_tensors, new_model
 from reference import train as train_with_pytorch
 
@@ -72,7 +72,7 @@ def test_a_resumed_run_goes_on_as_pytorch_would_have(train):
     theirs, _ = train_with_pytorch(config, tokens(), 2)
     run = train(config, 2, "--save-every", "5")
     import shutil
-    from conftest import Run, run_tandem
+    from training import Run, run_tandem
     shutil.rmtree(run.checkpoint(12))  # as if it had ended after step 10
     done = run_tandem("train", *config.options(2), "--data", TOKENS, "--run", run.folder, "--save-every", "5", "--resume")
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,5 @@
+"""Where the build lies that is tested."""
+import os
+from pathlib import Path
+
+BUILD = Path(os.environ.get("TANDEM_BUILD", Path(__file__).resolve().parents[2] / "build")).resolve()
