@@ -12,7 +12,8 @@
  *   - results have the same bits on all ranks, for every algorithm and transport (canonical balanced tree: docs/determinism.md)
  *   - Errors  TDM_ERR_INVALID an argument | TDM_ERR_MISMATCH | TDM_ERR_TIMEOUT names the ranks that are missing |
  *     TDM_ERR_PEER_LOST names the dead rank. After the last three the group is dead: destroy it, make a new one.
- *   - Thread  one thread of the group's owner at a time.   Cost  docs/algorithms.md.   Since 0.1 */
+ *   - Thread  one at a time makes calls on a group; meanwhile others may test and wait for its handles, one thread a handle.
+ *   - Cost  docs/algorithms.md.   Since 0.1 */
 #ifndef TANDEM_COLLECTIVE_H
 #define TANDEM_COLLECTIVE_H
 

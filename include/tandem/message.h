@@ -8,7 +8,7 @@
  *   - `work` NULL: the call blocks. Otherwise tdm_work_wait consumes the handle; buffers are borrowed until then.
  *   - Errors  TDM_ERR_INVALID an argument | TDM_ERR_MISMATCH the message has another dtype or more elements than the receive
  *     takes | TDM_ERR_TIMEOUT | TDM_ERR_PEER_LOST the other rank is gone. After the last three the group is dead.
- *   - Thread  one thread of the group's owner at a time.   Since 0.1 */
+ *   - Thread  as in collective.h.   Since 0.1 */
 #ifndef TANDEM_MESSAGE_H
 #define TANDEM_MESSAGE_H
 

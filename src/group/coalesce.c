@@ -201,10 +201,12 @@ tdm_status tdm_coalesce_begin(tdm_group *group)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_coalesce_begin: the group is NULL");
     if (group->set != NULL)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_coalesce_begin: group %s is coalescing already; end that first", group->name);
+    pthread_mutex_lock(&group->lock);
     tdmi_set *set = group->idle_sets;
-    if (set != NULL) {
+    if (set != NULL)
         group->idle_sets = set->next;
-    } else {
+    pthread_mutex_unlock(&group->lock);
+    if (set == NULL) {
         set = tdmi_calloc(1, sizeof *set, "coalesced calls");
         if (set == NULL)
             return TDM_ERR_NO_MEMORY;

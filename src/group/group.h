@@ -44,7 +44,7 @@ typedef struct tdmi_world {
     int poller[2];          /* epoll sets, one a tdmi_sleeper; -1 in a world of one */
     int kick;               /* eventfd in both: wakes this rank's threads */
     pthread_t thread;       /* of progress.c */
-    bool has_thread;
+    atomic_bool has_thread;
     atomic_bool stop;
     _Atomic uint32_t duty;  /* futex word of the thread: changes when it should look again */
     atomic_int waiters;     /* threads in wait.c and lookout.c that sleep on links */
@@ -117,8 +117,9 @@ struct tdm_group {
     tdmi_ucx_port *ucx;     /* of links over UCX, or NULL; guarded by lock */
     tdmi_control *control;  /* [size]; NULL: all ranks are on this node */
     unsigned node_allocations; /* calls of tdm_alloc_node */
-    tdmi_set *set;          /* to which calls are added; NULL outside tdm_coalesce_begin and _end; owner thread, as the next two */
-    tdmi_set *idle_sets, *sets; /* to be used again; ever made */
+    tdmi_set *set;          /* to which calls are added; NULL outside tdm_coalesce_begin and _end; owner thread */
+    tdmi_set *idle_sets;    /* to be used again; guarded by lock */
+    tdmi_set *sets;         /* ever made; owner thread */
     struct tdmi_sub_count *sub_counts; /* how often which sub-group was made; owner thread */
 
     pthread_mutex_t lock;
@@ -131,7 +132,9 @@ struct tdm_group {
     uint64_t agreed;        /* the last that an engine's ranks are known to agree on; guarded by lock */
     bool waits_for_links;   /* some active work does; guarded by lock */
     bool complete;          /* it has all its parts; guarded by lock */
-    bool quiet;             /* nothing is under way, so other threads touch nothing that the lock guards; owner thread */
+    int out;                /* handles given out and not waited for since; guarded by lock */
+    atomic_bool quiet;      /* nothing is under way and no handle is out, so other threads touch nothing that the lock guards. Becomes false
+                               in the thread that starts a call, true in the one that waits for the last, under the lock */
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
     tdmi_quick_clock clock; /* guarded by lock */
     int64_t heard_ns;       /* when this rank last looked for failures; guarded by lock */

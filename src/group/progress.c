@@ -105,11 +105,13 @@ static void *run(void *arg)
 
 void tdmi_progress_call(tdmi_world *world)
 {
-    if (!world->has_thread) {
+    bool none = false;
+    if (atomic_compare_exchange_strong(&world->has_thread, &none, true)) {
         sigset_t all, old;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
-        world->has_thread = pthread_create(&world->thread, NULL, run, world) == 0; /* else waiting does it all */
+        if (pthread_create(&world->thread, NULL, run, world) != 0)
+            atomic_store(&world->has_thread, false); /* then waiting does it all */
         pthread_sigmask(SIG_SETMASK, &old, NULL);
     }
     atomic_fetch_add(&world->duty, 1);

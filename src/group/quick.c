@@ -1,7 +1,7 @@
 /* quick.c - a short call that its caller waits for, made before and with nothing else under way in the group: it needs no handle
  * and no lock. Where the others do not come within some microseconds it becomes a call like any other (work.c).
  *
- * Thread: the group's owner. While `quiet`, others take the group's lock to see that there is nothing to do, and touch nothing. */
+ * Thread: the one that makes calls. While `quiet`, others take the group's lock to see that there is nothing to do, and touch nothing. */
 #include "group/group.h"
 
 #include "coll/quick.h"
@@ -43,7 +43,8 @@ bool tdmi_group_quick(tdm_group *group, const tdmi_call *call, const void *in, v
 {
     tdmi_team *team = &group->team;
     const uint64_t number = group->number + 1;
-    if (!group->quiet || (unsigned)call->op >= TDM_OP_COUNT)
+    /* acquire; pairs with note_quiet in work.c */
+    if (!atomic_load_explicit(&group->quiet, memory_order_acquire) || (unsigned)call->op >= TDM_OP_COUNT)
         return false;
     const int64_t now_ns = tdmi_quick_ns(&group->clock);
     int polls = group->world->crowded || atomic_load_explicit(&group->world->busy, memory_order_relaxed) > 0 ? 0 : POLLS;

@@ -56,8 +56,10 @@ tdm_status tdmi_set_wait_all(tdm_group *group, tdmi_set *set)
 void tdmi_set_give_back(tdm_group *group, tdmi_set *set)
 {
     set->request_count = set->piece_count = 0;
+    pthread_mutex_lock(&group->lock);
     set->next = group->idle_sets;
     group->idle_sets = set;
+    pthread_mutex_unlock(&group->lock);
 }
 
 tdm_status tdmi_set_wait(tdm_group *group, tdmi_set *set, bool keeps)

@@ -54,9 +54,22 @@ void tdmi_group_free_work(tdm_group *group)
     }
 }
 
+/* The handle is in use, by whichever thread. */
+static void give_out(tdm_group *group)
+{
+    group->out++;
+    atomic_store_explicit(&group->quiet, false, memory_order_relaxed);
+}
+
+/* The last that a thread does before it gives the lock back. */
+static void note_quiet(tdm_group *group)
+{
+    atomic_store_explicit(&group->quiet, group->out == 0 && !tdmi_group_is_busy(group), memory_order_release); /* pairs with quick.c */
+}
+
 static void append(tdm_group *group, tdm_work *work)
 {
-    group->quiet = false;
+    give_out(group);
     tdm_work **at = &group->active;
     while (*at != NULL)
         at = &(*at)->next;
@@ -169,7 +182,7 @@ static bool spin(tdm_group *group, tdm_work *work, int64_t now_ns)
     tdmi_group_publish_done(group, group->number);
     tdmi_run_end(&work->run);
     give_idle(group, work);
-    group->quiet = true;
+    note_quiet(group);
     return true;
 }
 
@@ -248,7 +261,7 @@ static tdm_status start_message(tdm_group *group, const tdmi_message *message, t
         status = take_idle(group, &work);
     if (status == TDM_OK) {
         bool moved = false;
-        group->quiet = false;
+        give_out(group);
         work->is_message = true;
         work->message = *message;
         work->message.work = work;
@@ -274,7 +287,8 @@ static tdm_status finish_message(tdm_work *work)
     if (!done)
         tdmi_messages_drop(group, &work->message);
     give_idle(group, work);
-    group->quiet = !tdmi_group_is_busy(group);
+    group->out--;
+    note_quiet(group);
     pthread_mutex_unlock(&group->lock);
     return done ? TDM_OK : tdmi_group_failure(group);
 }
@@ -308,7 +322,8 @@ static tdm_status finish(tdm_work *work)
     work->rests = work->kept;
     if (!work->kept)
         let_go(group, work); /* until here the handle knows its plan */
-    group->quiet = !tdmi_group_is_busy(group);
+    group->out--;
+    note_quiet(group);
     pthread_mutex_unlock(&group->lock);
     return done ? TDM_OK : tdmi_group_failure(group);
 }
@@ -317,11 +332,12 @@ static tdm_status finish_set(tdm_work *work)
 {
     tdm_group *group = work->group;
     tdm_status status = tdmi_set_wait(group, work->set, work->kept);
-    work->rests = work->kept;
-    if (work->kept)
-        return status;
     pthread_mutex_lock(&group->lock);
-    give_idle(group, work);
+    work->rests = work->kept;
+    if (!work->kept)
+        give_idle(group, work);
+    group->out--;
+    note_quiet(group);
     pthread_mutex_unlock(&group->lock);
     return status;
 }
@@ -423,8 +439,10 @@ tdm_status tdmi_group_hold_set(tdm_group *group, tdmi_set *set, tdm_work **work)
 {
     pthread_mutex_lock(&group->lock);
     tdm_status status = take_idle(group, work);
-    if (status == TDM_OK)
+    if (status == TDM_OK) {
         (*work)->set = set;
+        give_out(group);
+    }
     pthread_mutex_unlock(&group->lock);
     return status;
 }
@@ -454,7 +472,10 @@ tdm_status tdm_work_start(tdm_work *work)
     if (group->set != NULL)
         return tdmi_fail(TDM_ERR_INVALID, "tdm_work_start: group %s is coalescing; end that first", group->name);
     if (work->set != NULL) {
+        pthread_mutex_lock(&group->lock);
         work->rests = false;
+        give_out(group);
+        pthread_mutex_unlock(&group->lock);
         return tdmi_set_start(group, work->set);
     }
     tdm_work *same;
