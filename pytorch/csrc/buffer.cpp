@@ -127,7 +127,8 @@ void *Buffers::in_out(const at::Tensor &tensor)
     return keep(copies_.back().from);
 }
 
-const void *Buffers::in(const Tensors &list)
+/* each(part, tensor) where the list is no block yet and gets one. */
+template <typename Each> void *Buffers::as_one_block(const Tensors &list, const Each &each)
 {
     check(list);
     if (are_one_block(list))
@@ -135,20 +136,18 @@ const void *Buffers::in(const Tensors &list)
     const at::Tensor block = block_for(list);
     int64_t at = 0;
     for (const at::Tensor &tensor : list)
-        copy_values(part(block, tensor, &at), tensor);
+        each(part(block, tensor, &at), tensor);
     return keep(block);
+}
+
+const void *Buffers::in(const Tensors &list)
+{
+    return as_one_block(list, copy_values);
 }
 
 void *Buffers::out(const Tensors &list)
 {
-    check(list);
-    if (are_one_block(list))
-        return keep_one_block(list);
-    const at::Tensor block = block_for(list);
-    int64_t at = 0;
-    for (const at::Tensor &tensor : list)
-        copies_.push_back({part(block, tensor, &at), tensor});
-    return keep(block);
+    return as_one_block(list, [this](const at::Tensor &part, const at::Tensor &tensor) { copies_.push_back({part, tensor}); });
 }
 
 void Buffers::copy_after(const at::Tensor &from, const at::Tensor &to)

@@ -45,6 +45,7 @@ class Buffers {
     void check(const Tensors &list) const;
     void *keep(const at::Tensor &tensor);
     void *keep_one_block(const Tensors &list);
+    template <typename Each> void *as_one_block(const Tensors &list, const Each &each);
 
     Place place_;
     c10::SmallVector<at::Tensor, 2> kept_;

@@ -56,6 +56,17 @@ void check_pairs(const Tensors &outputs, const Tensors &inputs, const Place &pla
         check_same_type(inputs[i], outputs[i], place);
 }
 
+Pairs pairs_of(Buffers &buffers, const Tensors &outputs, const Tensors &inputs)
+{
+    check_pairs(outputs, inputs, buffers.place());
+    Pairs pairs;
+    for (size_t i = 0; i < inputs.size(); i++) {
+        pairs.in.push_back(buffers.in(inputs[i]));
+        pairs.out.push_back(buffers.out(outputs[i]));
+    }
+    return pairs;
+}
+
 std::vector<size_t> counts_of_rows(const at::Tensor &tensor, const std::vector<int64_t> &sizes, const char *what, int size, size_t each, const Place &place)
 {
     const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;

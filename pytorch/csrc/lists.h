@@ -22,6 +22,13 @@ const at::Tensor &root_tensor(const Tensors &list, int64_t index, const Place &p
 /* Raises unless lists of inputs and outputs have tensors, equally many. */
 void check_pairs(const Tensors &outputs, const Tensors &inputs, const Place &place);
 
+/* Memory of each input and of its output. */
+struct Pairs {
+    std::vector<const void *> in;
+    std::vector<void *> out;
+};
+Pairs pairs_of(Buffers &buffers, const Tensors &outputs, const Tensors &inputs);
+
 /* Elements of libtandem in each rank's part of `tensor`: sizes[r] rows of its first dimension, or, without sizes, equally many. */
 std::vector<size_t> counts_of_rows(const at::Tensor &tensor, const std::vector<int64_t> &sizes, const char *what, int size, size_t each,
                           const Place &place);

@@ -106,18 +106,13 @@ ProcessGroupTandem::Result ProcessGroupTandem::allgather_into_tensor_coalesced(T
                                                                                const c10d::AllgatherOptions &options)
 {
     Call call(*this, c10d::OpType::ALLGATHER_COALESCED, options);
-    check_pairs(outputs, inputs, call.place);
-    std::vector<const void *> in;
-    std::vector<void *> out;
-    for (size_t i = 0; i < inputs.size(); i++) {
-        in.push_back(call.buffers.in(inputs[i]));
-        out.push_back(call.buffers.out(outputs[i]));
+    const Pairs pairs = pairs_of(call.buffers, outputs, inputs);
+    for (size_t i = 0; i < inputs.size(); i++)
         check_parts(outputs[i], inputs[i], size_, call.place);
-    }
     return run(call, inputs, outputs, [&](tdm_group *group, tdm_work **work) {
         return as_one(group, inputs.size(), work, [&](size_t i, tdm_work **one) {
             const Element element = element_of(inputs[i].scalar_type());
-            return tdm_all_gather(group, in[i], out[i], element.each * count_of(inputs[i]), element.dtype, one);
+            return tdm_all_gather(group, pairs.in[i], pairs.out[i], element.each * count_of(inputs[i]), element.dtype, one);
         });
     });
 }

@@ -132,12 +132,8 @@ ProcessGroupTandem::Result ProcessGroupTandem::reduce_scatter_tensor_coalesced(T
                                                                                const c10d::ReduceScatterOptions &options)
 {
     Call call(*this, c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, options);
-    check_pairs(outputs, inputs, call.place);
-    std::vector<const void *> in;
-    std::vector<void *> out;
+    const Pairs pairs = pairs_of(call.buffers, outputs, inputs);
     for (size_t i = 0; i < inputs.size(); i++) {
-        in.push_back(call.buffers.in(inputs[i]));
-        out.push_back(call.buffers.out(outputs[i]));
         check_same_type(inputs[i], inputs.front(), call.place);
         check_parts(inputs[i], outputs[i], size_, call.place);
     }
@@ -145,7 +141,7 @@ ProcessGroupTandem::Result ProcessGroupTandem::reduce_scatter_tensor_coalesced(T
     const Operation op(options.reduceOp, inputs.front().scalar_type(), call.place);
     return run(call, inputs, outputs, [&](tdm_group *group, tdm_work **work) {
         return as_one(group, inputs.size(), work, [&](size_t i, tdm_work **one) {
-            return tdm_reduce_scatter(group, in[i], out[i], count_of(outputs[i]), dtype, op, one);
+            return tdm_reduce_scatter(group, pairs.in[i], pairs.out[i], count_of(outputs[i]), dtype, op, one);
         });
     });
 }
