@@ -27,10 +27,11 @@ static void *ends(void *arg)
 {
     hands *h = arg;
     for (int i = 0; h->status == TDM_OK; i = (i + 1) % SLOTS) {
+        const bool last = atomic_load(&h->stop); /* looked at first: what was given before it is seen below */
         tdm_work *work = atomic_load(&h->slot[i]);
         bool done = false;
         if (work == NULL) {
-            if (atomic_load(&h->stop))
+            if (last)
                 break;
             i = (i + SLOTS - 1) % SLOTS; /* in order: the next one comes here */
             sched_yield();
