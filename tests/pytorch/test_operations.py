@@ -213,6 +213,7 @@ def messages(rank, size):
     else:
         dist.send(torch.tensor([float(rank)]), 0)
     assert rank != 0 or seen == {(r, float(r)) for r in range(1, size)}
+    dist.barrier()  # else a message of the next part may be the one from anybody
     sent, got = torch.full((5,), float(rank)), torch.zeros(5)
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, right), dist.P2POp(dist.irecv, got, left)]):
         work.wait()
