@@ -1,5 +1,6 @@
 /* module.cpp - what Python sees: tandem_torch._C. */
 #include "allocator.h"
+#include "codec.h"
 #include "process_group.h"
 
 #include <tandem/base.h>
@@ -7,6 +8,7 @@
 
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
@@ -57,6 +59,14 @@ size_t trim_heap()
     return tandem::tensor_heap() != nullptr ? heap_trim(tandem::tensor_heap()) : 0;
 }
 
+std::shared_ptr<torch::jit::PythonFutureWrapper> average(const tandem::GroupPointer &group, const c10d::GradBucket &bucket,
+                                                         std::optional<at::ScalarType> half, tandem::Residuals *residuals)
+{
+    c10::IValue result = torch::jit::toIValue(py::cast(bucket.getBuffer()), c10::PyObjectType::get());
+    const py::gil_scoped_release without_gil;
+    return std::make_shared<torch::jit::PythonFutureWrapper>(tandem::average(group, bucket, half, residuals, std::move(result)));
+}
+
 } // namespace
 
 PYBIND11_MODULE(_C, module)
@@ -73,6 +83,11 @@ PYBIND11_MODULE(_C, module)
     module.def("heap_holds", [](const at::Tensor &tensor) {
         return tandem::tensor_heap() != nullptr && heap_holds(tandem::tensor_heap(), tensor.const_data_ptr());
     });
+    py::class_<tandem::Residuals>(module, "Residuals")
+        .def(py::init<>())
+        .def("forget", &tandem::Residuals::forget)
+        .def("bytes", &tandem::Residuals::bytes);
+    module.def("average", &average);
     module.def("at_exit", &tandem::stop_all_workers, without_gil);
     module.def("launcher_variables", &launcher_variables);
     module.def("version", &tdm_version);

@@ -15,9 +15,10 @@ if _found != _built_with:
     )
 
 from . import _C  # noqa: E402  needs the libraries that torch has loaded
+from . import hooks  # noqa: E402
 from .barrier import monitored_barrier  # noqa: E402
 
-__all__ = ["heap_holds", "heap_stats", "heap_trim", "monitored_barrier", "version"]
+__all__ = ["heap_holds", "heap_stats", "heap_trim", "hooks", "monitored_barrier", "version"]
 
 
 def version():
