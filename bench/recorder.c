@@ -34,7 +34,7 @@ int main(void)
         return 1;
     tdmi_recorder_add_group(recorder, "world", 1, 0, 2, &group);
     for (int labelled = 0; labelled < 2; labelled++) {
-        tdmi_recorder_set_label(&group, labelled == 1 ? "step 12" : NULL);
+        tdmi_label_set(&group.label, labelled == 1 ? "step 12" : NULL);
         const double at_once = best_ns(&group, false), waits = best_ns(&group, true);
         printf("a call %s a label: one that ends at once %.1f ns, one that waits %.1f ns\n", labelled == 1 ? "with" : "without", at_once, waits);
     }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #define TDMI_SLOTS 64
-#define TDMI_ELSEWHERE_BYTES 192
+#define TDMI_ELSEWHERE_BYTES 384
 #define TDMI_PHASE_BITS 24 /* of a slot's word: times published; the rest is the number of the call, from 1 */
 
 /* Where the part of IN for a rank lies, in elements. */
@@ -33,7 +33,8 @@ typedef struct tdmi_slot {
         };
         unsigned char data[TDMI_EAGER_BYTES]; /* SLOT, in calls that use it; TDMI_SLOT_LINE_BYTES are in the line of `word` */
     };
-    uint8_t signature[TDMI_SIGNATURE_BYTES]; /* peers read it to say which calls differ */
+    uint8_t signature[TDMI_SIGNATURE_BYTES]; /* peers read it, and the label, to say which calls differ */
+    char label[TDMI_LABEL_BYTES];
 } tdmi_slot;
 #define TDMI_SLOT_LINE_BYTES 48
 _Static_assert(offsetof(tdmi_slot, data) + TDMI_SLOT_LINE_BYTES == 64 && offsetof(tdmi_slot, done) + 8 <= 64, "one line");

@@ -19,7 +19,7 @@ void tdmi_exchange_begin(tdmi_run *run)
     uint8_t signature[TDMI_SIGNATURE_BYTES];
     for (int i = 0; i < run->way->link_peer_count; i++) {
         sign(run, run->way->link_peers[i], signature);
-        tdmi_channel_sign(run->team->channel[run->way->link_peers[i]], run->number, signature);
+        tdmi_channel_sign(run->team->channel[run->way->link_peers[i]], run->number, signature, &run->label);
     }
 }
 
@@ -43,7 +43,8 @@ static tdm_status hear(const tdmi_run *run, int peer, bool *agrees)
         team->arrived[peer] = run->number;
     return tdmi_signature_equal(own, channel->signature)
                ? TDM_OK
-               : tdmi_signature_mismatch(team->name, run->number, team->rank, own, peer, channel->signature);
+               : tdmi_signature_mismatch(team->name, run->number, (tdmi_said){team->rank, own, run->label.text},
+                                         (tdmi_said){peer, channel->signature, channel->label});
 }
 
 static tdm_status send_some(tdmi_run *run, const tdmi_step *step, size_t nbytes, bool *moved)

@@ -34,11 +34,11 @@ tdm_status tdmi_history_mismatch(const tdmi_team *team, uint64_t number, int a, 
             break;
         first = number - k;
     }
-    const uint8_t *by_a = tdmi_team_slot(team, a, first)->signature, *by_b = tdmi_team_slot(team, b, first)->signature;
-    if (memcmp(by_a, by_b, TDMI_SIGNATURE_BYTES) == 0) /* their slots are used again: both have compared meanwhile */
+    const tdmi_slot *by_a = tdmi_team_slot(team, a, first), *by_b = tdmi_team_slot(team, b, first);
+    if (memcmp(by_a->signature, by_b->signature, TDMI_SIGNATURE_BYTES) == 0) /* their slots are used again: both have compared meanwhile */
         return tdmi_fail(TDM_ERR_MISMATCH, "group %s: rank %d and rank %d have made different calls before call %llu; all ranks must "
                          "make the same calls in the same order", team->name, a, b, (unsigned long long)first);
-    return tdmi_signature_mismatch(team->name, first, a, by_a, b, by_b);
+    return tdmi_signature_mismatch(team->name, first, (tdmi_said){a, by_a->signature, by_a->label}, (tdmi_said){b, by_b->signature, by_b->label});
 }
 
 /* False: the slot holds another call by now. */

@@ -61,7 +61,7 @@ static tdm_status compare_parts(const tdmi_run *run)
         const tdmi_row *row = (const tdmi_row *)(void *)run->peer_rows[r] + team->rank;
         const size_t expected = tdmi_call_expects(call, team->rank, r);
         if (row->count != expected)
-            return tdmi_part_mismatch(team->name, run->number, call, r, row->count, team->rank, expected);
+            return tdmi_part_mismatch(team->name, run->number, call, run->label.text, r, row->count, team->rank, expected);
     }
     return TDM_OK;
 }

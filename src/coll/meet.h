@@ -27,12 +27,13 @@ static inline uint64_t tdmi_history_of(const tdmi_run *run, int rank)
 }
 
 /* The slot is this call's from now on. */
-static inline void tdmi_slot_open(tdmi_slot *slot, uint64_t history, const uint8_t signature[TDMI_SIGNATURE_BYTES])
+static inline void tdmi_slot_open(tdmi_slot *slot, uint64_t history, const uint8_t signature[TDMI_SIGNATURE_BYTES], const tdmi_label *label)
 {
     atomic_store_explicit(&slot->word, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release); /* pairs with the acquire fence in history.c: what follows is not of the old call */
     atomic_store_explicit(&slot->history, history, memory_order_relaxed);
     memcpy(slot->signature, signature, sizeof slot->signature);
+    tdmi_label_put(label, slot->label);
 }
 
 /* Wakes who sleeps. */

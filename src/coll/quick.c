@@ -16,14 +16,14 @@ static bool sends(const tdmi_way *way)
     return way->steps.step[0].kind == TDMI_STEP_COPY;
 }
 
-void tdmi_quick_send(tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, const void *in)
+void tdmi_quick_send(tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, const tdmi_label *label, const void *in)
 {
     tdmi_board *board = team->board[team->rank];
     tdmi_slot *slot = tdmi_team_slot(team, team->rank, number);
     const tdmi_step *copy = plan->way.steps.step;
     const unsigned shift = tdmi_dtype_shift(plan->call.dtype);
     const size_t nbytes = sends(&plan->way) ? copy->src.count << shift : 0;
-    tdmi_slot_open(slot, history, plan->signature);
+    tdmi_slot_open(slot, history, plan->signature, label);
     if (nbytes > 0)
         memcpy(slot->data + (copy->dst.first << shift), (const char *)in + (copy->src.first << shift), nbytes);
     atomic_store_explicit(&slot->word, tdmi_slot_word(number, 1), memory_order_release); /* pairs with tdmi_quick_met and tdmi_meet */

@@ -6,7 +6,7 @@
 #include "coll/run.h"
 
 /* Writes the slot of call `number` and publishes. The slot is free. */
-void tdmi_quick_send(tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, const void *in);
+void tdmi_quick_send(tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, const tdmi_label *label, const void *in);
 /* Whether all that this rank must meet are there, at once or after up to *polls more looks, which are taken off, with equal calls. */
 bool tdmi_quick_met(const tdmi_team *team, const tdmi_plan *plan, uint64_t number, uint64_t history, int *polls);
 /* The steps behind the meeting. */

@@ -70,7 +70,7 @@ static tdm_status check_own_part(const tdmi_run *run)
     const int rank = run->team->rank;
     if (!tdmi_call_is_pairwise(call) || tdmi_call_gives(call, rank, rank) == tdmi_call_expects(call, rank, rank))
         return TDM_OK;
-    return tdmi_part_mismatch(run->team->name, run->number, call, rank, tdmi_call_gives(call, rank, rank), rank,
+    return tdmi_part_mismatch(run->team->name, run->number, call, run->label.text, rank, tdmi_call_gives(call, rank, rank), rank,
                               tdmi_call_expects(call, rank, rank));
 }
 
@@ -85,13 +85,13 @@ static tdm_status arrive(tdmi_run *run, bool *done)
         if (!*done)
             return status;
         if (plan->way.uses_slot) {
-            tdmi_quick_send(team, plan, run->number, run->history, run->request.in);
+            tdmi_quick_send(team, plan, run->number, run->history, &run->label, run->request.in);
             tdmi_quick_hand_over(run);
             return TDM_OK;
         }
         tdmi_slot *slot = tdmi_own_slot(run);
         atomic_store_explicit(&team->board[team->rank]->started, run->number, memory_order_release); /* pairs with history.c */
-        tdmi_slot_open(slot, run->history, plan->signature);
+        tdmi_slot_open(slot, run->history, plan->signature, &run->label);
         write_places(run, slot);
         if (!plan->agrees) /* else it publishes now */
             atomic_store_explicit(&slot->word, tdmi_slot_word(run->number, 0), memory_order_release);

@@ -33,6 +33,7 @@ typedef struct tdmi_run {
     const void *in;        /* the caller's */
     uint64_t number;       /* of the call in the group, from 1 */
     uint64_t history;      /* of the calls up to this one: history.h */
+    tdmi_label label;      /* the caller's name for it */
     tdmi_plan *plan;
     uint64_t ready;        /* number of the last plan that all memory was made for */
     const tdmi_way *way;   /* NULL until the ranks have agreed */

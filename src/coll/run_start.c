@@ -194,6 +194,7 @@ static void begin(tdmi_run *run, uint64_t number)
 {
     const tdmi_plan *plan = run->plan;
     run->number = number;
+    tdmi_label_copy(run->team->label, &run->label);
     run->history = run->team->history = tdmi_history_with(run->team->history, plan->digest);
     run->way = plan->agrees ? NULL : &plan->way;
     run->state = TDMI_RUN_ARRIVING;

@@ -95,40 +95,45 @@ void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *te
                  count, tdm_dtype_name((tdm_dtype)signature[1]), op, place, (signature[0] & DEVICE) != 0 ? " on a device" : "");
 }
 
-tdm_status tdmi_part_mismatch(const char *group, uint64_t number, const tdmi_call *call, int from, uint64_t given, int to,
+void tdmi_label_text(const char *label, char text[TDMI_LABEL_BYTES + 4])
+{
+    snprintf(text, TDMI_LABEL_BYTES + 4, label[0] != '\0' ? " [%.*s]" : "%.*s", TDMI_LABEL_BYTES - 1, label);
+}
+
+tdm_status tdmi_part_mismatch(const char *group, uint64_t number, const tdmi_call *call, const char *label, int from, uint64_t given, int to,
                               uint64_t expected)
 {
-    return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %sv: rank %d gives %llu %s to rank %d, which expects %llu of them",
-                     (unsigned long long)number, group, tdmi_coll_name(call->coll), from, (unsigned long long)given,
+    char named[TDMI_LABEL_BYTES + 4];
+    tdmi_label_text(label, named);
+    return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %sv%s: rank %d gives %llu %s to rank %d, which expects %llu of them",
+                     (unsigned long long)number, group, tdmi_coll_name(call->coll), named, from, (unsigned long long)given,
                      tdm_dtype_name(call->dtype), to, (unsigned long long)expected);
 }
 
-tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, int rank_a, const uint8_t a[TDMI_SIGNATURE_BYTES],
-                                   int rank_b, const uint8_t b[TDMI_SIGNATURE_BYTES])
+tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, tdmi_said one, tdmi_said other)
 {
-    if (rank_a > rank_b) { /* both ranks write the same text */
-        int rank = rank_a;
-        const uint8_t *signature = a;
-        rank_a = rank_b, a = b;
-        rank_b = rank, b = signature;
-    }
-    char text_a[160], text_b[160];
+    const tdmi_said *x = one.rank < other.rank ? &one : &other, *y = x == &one ? &other : &one; /* both ranks write the same text */
+    const uint8_t *a = x->signature, *b = y->signature;
+    const unsigned long long call_number = number;
+    char text_a[160], text_b[160], label_a[TDMI_LABEL_BYTES + 4], label_b[TDMI_LABEL_BYTES + 4];
     tdmi_signature_text(a, text_a, sizeof text_a);
     tdmi_signature_text(b, text_b, sizeof text_b);
+    tdmi_label_text(x->label, label_a);
+    tdmi_label_text(y->label, label_b);
     if (strcmp(text_a, text_b) != 0)
-        return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s: rank %d makes %s, but rank %d makes %s; all ranks must make "
-                         "the same calls in the same order", (unsigned long long)number, group, rank_a, text_a, rank_b, text_b);
+        return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s: rank %d makes %s%s, but rank %d makes %s%s; all ranks must make "
+                         "the same calls in the same order", call_number, group, x->rank, text_a, label_a, y->rank, text_b, label_b);
     if (is_pairwise(a) && memcmp(a, b, 8) == 0) {
         const tdmi_call call = {.coll = (tdmi_coll)(a[0] & ~FLAGS), .dtype = (tdm_dtype)a[1]};
         const bool forth = memcmp(a + 8, b + 16, 8) != 0;
-        return tdmi_part_mismatch(group, number, &call, forth ? rank_a : rank_b, get_u64(forth ? a + 8 : b + 8),
-                                  forth ? rank_b : rank_a, get_u64(forth ? b + 16 : a + 16));
+        return tdmi_part_mismatch(group, number, &call, x->label, forth ? x->rank : y->rank, get_u64(forth ? a + 8 : b + 8),
+                                  forth ? y->rank : x->rank, get_u64(forth ? b + 16 : a + 16));
     }
     if (memcmp(a + 16, b + 16, 8) != 0)
-        return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s: rank %d and rank %d give the same sum of counts, but not the "
-                         "same counts of single %s", (unsigned long long)number, group, text_a, rank_a, rank_b,
+        return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s%s: rank %d and rank %d give the same sum of counts, but not the "
+                         "same counts of single %s", call_number, group, text_a, label_a, x->rank, y->rank,
                          (a[0] & UNEVEN) != 0 ? "ranks" : "calls");
-    return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s: rank %d takes algorithm %s, but rank %d takes %s; set "
-                     "TANDEM_ALGO and TANDEM_SUM_ORDER to the same values on all ranks", (unsigned long long)number, group,
-                     text_a, rank_a, algorithm_name(a[3]), rank_b, algorithm_name(b[3]));
+    return tdmi_fail(TDM_ERR_MISMATCH, "call %llu of group %s, %s%s: rank %d takes algorithm %s, but rank %d takes %s; set "
+                     "TANDEM_ALGO and TANDEM_SUM_ORDER to the same values on all ranks", call_number, group, text_a, label_a, x->rank,
+                     algorithm_name(a[3]), y->rank, algorithm_name(b[3]));
 }

@@ -3,6 +3,7 @@
 #define TDMI_COLL_SIGNATURE_H
 
 #include "coll/steps.h"
+#include "core/label.h"
 
 /* coll (bit 7: fused, bit 6: uneven, bit 5: on a device) at 0, dtype at 1, op at 2, algorithm at 3, root at 4, count at 8, extra at 16; little
  * endian. Where all ranks know all parts, count is their sum and extra a hash of them. Of even parts
@@ -16,12 +17,21 @@ void tdmi_signature_write(const tdmi_call *call, bool fused, const tdmi_algorith
                           uint8_t out[TDMI_SIGNATURE_BYTES]);
 /* Whether calls of two ranks fit. */
 bool tdmi_signature_equal(const uint8_t a[TDMI_SIGNATURE_BYTES], const uint8_t b[TDMI_SIGNATURE_BYTES]);
+/* What a rank says of its call. */
+typedef struct tdmi_said {
+    int rank;
+    const uint8_t *signature;
+    const char *label; /* "": none */
+} tdmi_said;
+
 /* TDM_ERR_MISMATCH with a text that names both ranks and both calls; any bytes are safe. `number`: which call of the group. */
-tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, int rank_a, const uint8_t a[TDMI_SIGNATURE_BYTES],
-                                   int rank_b, const uint8_t b[TDMI_SIGNATURE_BYTES]);
-/* The same for one part of a pairwise call: `from` gives `given` elements, `to` expects `expected`. */
-tdm_status tdmi_part_mismatch(const char *group, uint64_t number, const tdmi_call *call, int from, uint64_t given, int to,
+tdm_status tdmi_signature_mismatch(const char *group, uint64_t number, tdmi_said a, tdmi_said b);
+/* The same for one part of a pairwise call: `from` gives `given` elements, `to` expects `expected`. label: this rank's. */
+tdm_status tdmi_part_mismatch(const char *group, uint64_t number, const tdmi_call *call, const char *label, int from, uint64_t given, int to,
                               uint64_t expected);
+#define TDMI_CALL_TEXT_BYTES (160 + TDMI_LABEL_BYTES)
+/* " [step 12]", or "" */
+void tdmi_label_text(const char *label, char text[TDMI_LABEL_BYTES + 4]);
 /* "allreduce of 7 float32 (sum)" */
 void tdmi_signature_text(const uint8_t signature[TDMI_SIGNATURE_BYTES], char *text, size_t nbytes);
 

@@ -21,6 +21,7 @@ typedef struct tdmi_stage {
 
 typedef struct tdmi_team {
     const char *name;       /* of the group, for messages; borrowed */
+    const tdmi_label *label; /* of the calls that start now; borrowed; owner thread */
     int rank, n;
     const int *world_rank;  /* [n], numbers as the node knows them */
     tdmi_node *node;        /* NULL: no shared memory */

@@ -25,19 +25,14 @@ static void list_ranks(const tdmi_line *line, size_t count, const tdmi_recorded_
         }
 }
 
-static void label_text(const tdmi_recorded_call *call, char *text, size_t nbytes)
-{
-    snprintf(text, nbytes, "%s%s%s", call->label[0] != '\0' ? ", label '" : "", call->label, call->label[0] != '\0' ? "'" : "");
-}
-
 static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t count, size_t usual, size_t other, tdm_doctor_report *report)
 {
-    char a[128], b[128], ranks_a[256], ranks_b[256], label_a[64], label_b[64], text[1536];
+    char a[128], b[128], ranks_a[256], ranks_b[256], label_a[TDMI_LABEL_TEXT_BYTES], label_b[TDMI_LABEL_TEXT_BYTES], text[1536];
     json_t *list_a = json_array(), *list_b = json_array();
     tdmi_call_text(line[usual].call, a, sizeof a);
     tdmi_call_text(line[other].call, b, sizeof b);
-    label_text(line[usual].call, label_a, sizeof label_a);
-    label_text(line[other].call, label_b, sizeof label_b);
+    tdmi_recorded_label_text(line[usual].call, label_a);
+    tdmi_recorded_label_text(line[other].call, label_b);
     list_ranks(line, count, line[usual].call, ranks_a, sizeof ranks_a, list_a);
     list_ranks(line, count, line[other].call, ranks_b, sizeof ranks_b, list_b);
     const bool one_a = json_array_size(list_a) == 1, one_b = json_array_size(list_b) == 1;

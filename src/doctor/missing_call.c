@@ -17,11 +17,11 @@ static const tdmi_recorded_call *waits_in(const tdmi_witness *witness)
 /* What the missing rank did instead. */
 static void explain(const tdmi_member *member, const tdmi_lined_group *group, char *text, size_t nbytes)
 {
-    char last[256], elsewhere[256] = "";
+    char last[384], elsewhere[512] = "";
     const tdmi_recorded_call *open = waits_in(member->witness);
     tdmi_last_call_text(member->last, last, sizeof last);
     if (open != NULL && open->group_id != group->line->call->group_id) {
-        char call[192];
+        char call[384];
         tdmi_last_call_text(open, call, sizeof call);
         snprintf(elsewhere, sizeof elsewhere, "; it waits in group %.40s, %s", open->group, call);
     }
@@ -33,7 +33,7 @@ static void explain(const tdmi_member *member, const tdmi_lined_group *group, ch
 
 static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t count, const tdmi_member *missing, tdm_doctor_report *report)
 {
-    char what[128], since[32], ranks[256] = "", why[640], text[1536];
+    char what[128], label[TDMI_LABEL_TEXT_BYTES], since[32], ranks[256] = "", why[1024], text[2048];
     size_t used = 0, waiting = 0;
     int64_t first_ns = 0;
     json_t *list = json_array();
@@ -48,10 +48,11 @@ static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t cou
         waiting++;
     }
     tdmi_call_text(line->call, what, sizeof what);
+    tdmi_recorded_label_text(line->call, label);
     tdmi_time_text(first_ns, since);
     explain(missing, group, why, sizeof why);
-    snprintf(text, sizeof text, "rank %d never made call %llu of group %s (%s), in which rank%s %s wait%s since %s; %s", missing->rank,
-             (unsigned long long)line->call->number, group->name, what, waiting == 1 ? "" : "s", ranks, waiting == 1 ? "s" : "", since, why);
+    snprintf(text, sizeof text, "rank %d never made call %llu of group %s (%s%s), in which rank%s %s wait%s since %s; %s", missing->rank,
+             (unsigned long long)line->call->number, group->name, what, label, waiting == 1 ? "" : "s", ranks, waiting == 1 ? "s" : "", since, why);
     json_t *evidence = json_pack("{s:s, s:i, s:o, s:o, s:I, s:o}", "group", group->name, "group_rank", missing->rank, "missed",
                                  tdmi_call_json(line->call), "waiting", list, "since_ns", (json_int_t)first_ns, "last",
                                  tdmi_call_json(missing->last));

@@ -9,7 +9,7 @@ void tdmi_find_dead_ranks(const tdmi_lineup *lineup, tdm_doctor_report *report)
     for (size_t w = 0; w < lineup->witnesses->count; w++) {
         const tdmi_witness *witness = &lineup->witnesses->of[w];
         const tdmi_recording *r = &witness->recording;
-        char last[256] = "", text[1024];
+        char last[384] = "", text[1024];
         if (!tdmi_is_dead(witness) || r->failed)
             continue;
         if (r->count > 0)

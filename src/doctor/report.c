@@ -43,13 +43,17 @@ void tdmi_report_add(tdm_doctor_report *report, const char *id, tdmi_severity se
     tdmi_report_say(report, "%zu. %s.\n   %s.", json_array_size(report->findings), text, advice);
 }
 
+void tdmi_recorded_label_text(const tdmi_recorded_call *call, char text[TDMI_LABEL_TEXT_BYTES])
+{
+    snprintf(text, TDMI_LABEL_TEXT_BYTES, call->label[0] != '\0' ? ", label '%s'" : "%s", call->label);
+}
+
 void tdmi_last_call_text(const tdmi_recorded_call *call, char *text, size_t nbytes)
 {
-    char what[128], when[32], label[64] = "";
+    char what[128], when[32], label[TDMI_LABEL_TEXT_BYTES];
     tdmi_call_text(call, what, sizeof what);
     tdmi_time_text(call->finished_ns != 0 ? call->finished_ns : call->created_ns, when);
-    if (call->label[0] != '\0')
-        snprintf(label, sizeof label, ", label '%s'", call->label);
+    tdmi_recorded_label_text(call, label);
     snprintf(text, nbytes, "call %llu (%s), %s %s%s", (unsigned long long)call->number, what,
              call->state == TDMI_CALL_FINISHED ? "finished" : call->finished_ns != 0 ? "given up" : "made", when, label);
 }

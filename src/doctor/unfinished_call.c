@@ -5,7 +5,7 @@
 
 static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t count, size_t open, tdm_doctor_report *report)
 {
-    char what[128], ranks[256] = "", text[1024];
+    char what[128], label[TDMI_LABEL_TEXT_BYTES], ranks[256] = "", text[1024];
     size_t used = 0;
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
@@ -15,8 +15,9 @@ static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t cou
             json_array_append_new(list, json_integer(line[i].call->group_rank));
         }
     tdmi_call_text(line->call, what, sizeof what);
-    snprintf(text, sizeof text, "all ranks made call %llu of group %s (%s), but rank%s %s did not finish it", (unsigned long long)line->call->number,
-             group->name, what, open == 1 ? "" : "s", ranks);
+    tdmi_recorded_label_text(line->call, label);
+    snprintf(text, sizeof text, "all ranks made call %llu of group %s (%s%s), but rank%s %s did not finish it", (unsigned long long)line->call->number,
+             group->name, what, label, open == 1 ? "" : "s", ranks);
     tdmi_report_add(report, "unfinished_call", TDMI_WARNING, -1,
                     json_pack("{s:s, s:o, s:o}", "group", group->name, "made", tdmi_call_json(line->call), "unfinished", list),
                     "If no rank died, it was under way when the job ended, or the network between these ranks is slow or broken", text);

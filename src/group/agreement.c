@@ -68,12 +68,12 @@ static tdm_status say(const tdm_work *work)
     const size_t expects = tdmi_call_is_pairwise(call) ? tdmi_call_expects(call, group->rank, group->rank) : 0;
     uint8_t signature[TDMI_SIGNATURE_BYTES];
     if (gives != expects)
-        return tdmi_part_mismatch(group->name, work->run.number, call, group->rank, gives, group->rank, expects);
+        return tdmi_part_mismatch(group->name, work->run.number, call, work->run.label.text, group->rank, gives, group->rank, expects);
     for (int r = 0; r < group->size; r++) {
         if (r == group->rank)
             continue;
         tdmi_agreement_sign(work, r, signature);
-        tdmi_control_send_signature(group, r, work->run.number, signature);
+        tdmi_control_send_signature(group, r, work->run.number, signature, &work->run.label);
     }
     return TDM_OK;
 }
@@ -99,7 +99,7 @@ tdm_status tdmi_agreement_advance(tdm_work *work)
     return TDM_OK;
 }
 
-void tdmi_agreement_hear(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES])
+void tdmi_agreement_hear(tdm_group *group, const tdmi_said *said, uint64_t number)
 {
     uint8_t own[TDMI_SIGNATURE_BYTES];
     const tdm_work *work = group->active;
@@ -107,7 +107,7 @@ void tdmi_agreement_hear(tdm_group *group, int rank, uint64_t number, const uint
         work = work->next;
     if (work == NULL)
         return;
-    tdmi_agreement_sign(work, rank, own);
-    if (!tdmi_signature_equal(own, signature))
-        tdmi_group_fail(group, tdmi_signature_mismatch(group->name, number, group->rank, own, rank, signature));
+    tdmi_agreement_sign(work, said->rank, own);
+    if (!tdmi_signature_equal(own, said->signature))
+        tdmi_group_fail(group, tdmi_signature_mismatch(group->name, number, (tdmi_said){group->rank, own, work->run.label.text}, *said));
 }

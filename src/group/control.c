@@ -69,9 +69,13 @@ void tdmi_control_send_elsewhere(tdm_group *group, const char *text)
     send_all(group, TDMI_FRAME_ELSEWHERE, 0, text);
 }
 
-void tdmi_control_send_signature(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES])
+void tdmi_control_send_signature(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES],
+                                 const tdmi_label *label)
 {
-    send_frame(group, rank, TDMI_FRAME_SIGNATURE, number, signature, TDMI_SIGNATURE_BYTES);
+    uint8_t bytes[TDMI_SIGNATURE_BYTES + TDMI_LABEL_BYTES];
+    memcpy(bytes, signature, TDMI_SIGNATURE_BYTES);
+    tdmi_label_put(label, (char *)bytes + TDMI_SIGNATURE_BYTES);
+    send_frame(group, rank, TDMI_FRAME_SIGNATURE, number, bytes, TDMI_SIGNATURE_BYTES + strlen((char *)bytes + TDMI_SIGNATURE_BYTES));
 }
 
 /* Number of a status that came over the wire, or INTERNAL. */
@@ -168,6 +172,14 @@ static void hear(tdm_group *group, int rank)
     }
 }
 
+/* signature, then label */
+static void hear_signature(tdm_group *group, int rank, const tdmi_frame *frame, const uint8_t *payload)
+{
+    char label[TDMI_LABEL_BYTES];
+    snprintf(label, sizeof label, "%.*s", (int)(frame->nbytes - TDMI_SIGNATURE_BYTES), (const char *)payload + TDMI_SIGNATURE_BYTES);
+    tdmi_agreement_hear(group, &(tdmi_said){rank, payload, label}, frame->number);
+}
+
 /* Each is one frame. */
 static void hear_notes(tdm_group *group)
 {
@@ -184,7 +196,7 @@ static void hear_notes(tdm_group *group)
         if (!tdmi_frame_read(bytes, &frame) || nbytes != TDMI_FRAME_HEAD + frame.nbytes)
             refuse(group, rank, bytes);
         else if (frame.type == TDMI_FRAME_SIGNATURE)
-            tdmi_agreement_hear(group, rank, frame.number, bytes + TDMI_FRAME_HEAD);
+            hear_signature(group, rank, &frame, bytes + TDMI_FRAME_HEAD);
         else if (is_news(&frame))
             handle(group, rank, &frame, bytes + TDMI_FRAME_HEAD);
         else if (frame.type == TDMI_FRAME_DATA || !tdmi_stream_is_ours(&frame))

@@ -1,8 +1,8 @@
-/* elsewhere.c - why a rank is missing: it waits in a call of another group, or it is stopped.
+/* elsewhere.c - why a rank is missing: it waits in a call of another group or for a message, it is stopped, or it is in no call.
  *
  * Ranks that use two groups in different orders wait for each other until their time is up. Whoever has waited for long tells
- * the ranks of all its other groups where it is: in its board for those of this node, over control connections for others. When
- * a call's time is up its text says where the missing ranks are. Nothing here is touched by a call that does not wait long.
+ * the ranks of all its groups where it is: in its board for those of this node, over control connections for others. When a call's
+ * time is up its text says where the missing ranks are. Nothing here is touched by a call that does not wait long.
  *
  * Lock order: called with a group's lock held; world.lock and other groups' locks are only tried, and it is done next time. */
 #include "group/group.h"
@@ -14,6 +14,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define TELL_AFTER_S 0.5
+#define EXCUSES 8 /* ranks of which the text says where they are */
+#define EXCUSE_BYTES TDMI_ELSEWHERE_BYTES
 
 static void write_words(tdmi_board *board, const char *text)
 {
@@ -35,6 +39,13 @@ static void read_words(const tdmi_board *board, char text[TDMI_ELSEWHERE_BYTES])
     text[TDMI_ELSEWHERE_BYTES - 1] = '\0';
 }
 
+static void tell_group(tdm_group *group, const char *text)
+{
+    if (group->team.board != NULL)
+        write_words(group->team.board[group->rank], text);
+    tdmi_control_send_elsewhere(group, text);
+}
+
 /* False: a lock was taken; try again. */
 static bool tell(tdm_group *from, const char *text)
 {
@@ -49,31 +60,61 @@ static bool tell(tdm_group *from, const char *text)
             all = false;
             continue;
         }
-        if (group->complete && group->team.board != NULL)
-            write_words(group->team.board[group->rank], text);
         if (group->complete)
-            tdmi_control_send_elsewhere(group, text);
+            tell_group(group, text);
         pthread_mutex_unlock(&group->lock);
     }
     pthread_mutex_unlock(&world->lock);
+    tell_group(from, text);
     return all;
 }
 
-void tdmi_group_say_where(tdm_group *group, const tdm_work *work)
+/* It has waited for long enough to tell. */
+static bool is_long(const tdm_work *work)
 {
-    char call[TDMI_ELSEWHERE_BYTES / 2], text[TDMI_ELSEWHERE_BYTES];
-    if (group->said_where == work->run.number)
-        return;
-    tdmi_group_call_text(work, call, sizeof call);
-    snprintf(text, sizeof text, "call %llu of group %s, %s", (unsigned long long)work->run.number, group->name, call);
-    if (tell(group, text))
-        group->said_where = work->run.number;
+    const double most_s = work->timeout_s / 4 < TELL_AFTER_S ? work->timeout_s / 4 : TELL_AFTER_S;
+    return tdmi_deadline_passed(work->deadline_ns - (int64_t)((work->timeout_s - most_s) * 1e9));
 }
 
-void tdmi_group_unsay_where(tdm_group *group)
+void tdmi_group_say_where(tdm_group *group)
 {
-    if (group->said_where != 0 && tell(group, ""))
-        group->said_where = 0;
+    char what[TDMI_CALL_TEXT_BYTES], text[TDMI_ELSEWHERE_BYTES];
+    const tdm_work *work = group->active;
+    const tdmi_message *message;
+    if (group->said)
+        return;
+    while (work != NULL && !is_long(work))
+        work = work->next;
+    if (work != NULL) {
+        tdmi_group_call_text(work, what, sizeof what);
+        snprintf(text, sizeof text, "waits in call %llu of group %s, %s", (unsigned long long)work->run.number, group->name, what);
+    } else if ((message = tdmi_messages_find(group, is_long)) != NULL) {
+        tdmi_message_text(message, what, sizeof what);
+        snprintf(text, sizeof text, "%s in group %s", what, group->name);
+    } else {
+        return;
+    }
+    group->said = tell(group, text);
+}
+
+static void say_given_up(tdm_group *group, const tdm_work *work)
+{
+    char what[TDMI_CALL_TEXT_BYTES], text[TDMI_ELSEWHERE_BYTES];
+    if (work->is_message) {
+        snprintf(text, sizeof text, "has given up a message in group %s", group->name);
+    } else {
+        tdmi_group_call_text(work, what, sizeof what);
+        snprintf(text, sizeof text, "has given up call %llu of group %s, %s", (unsigned long long)work->run.number, group->name, what);
+    }
+    group->gave_up = tell(group, text);
+}
+
+void tdmi_group_say_end(tdm_group *group, const tdm_work *work, bool done)
+{
+    if (!done && !group->gave_up)
+        say_given_up(group, work);
+    if (done && group->said && tell(group, ""))
+        group->said = false;
 }
 
 /* The process at the other end of the rank's door, as this process sees it; 0: not to be seen, or a thread of this one. */
@@ -124,23 +165,77 @@ void tdmi_group_warn_of_stopped(tdm_group *group, const tdm_work *work, int64_t 
     }
 }
 
-void tdmi_group_excuses(const tdm_group *group, const bool *missing, char *text, size_t nbytes)
+/* The last call that a rank of this node has made, where that is not `number` or a later one. */
+static void last_call_text(const tdm_group *group, int rank, uint64_t number, char *text, size_t nbytes)
 {
+    const uint64_t last = atomic_load_explicit(&group->team.board[rank]->started, memory_order_acquire);
+    const tdmi_slot *slot = tdmi_team_slot(&group->team, rank, last);
+    char call[160], label[TDMI_LABEL_BYTES + 4];
+    if (last >= number)
+        return;
+    if (last == 0) {
+        snprintf(text, nbytes, "in no call that is known here, and has made none of this group");
+        return;
+    }
+    if (atomic_load_explicit(&slot->word, memory_order_acquire) >> TDMI_PHASE_BITS != last) /* an engine's call has no slot */
+        return;
+    tdmi_signature_text(slot->signature, call, sizeof call);
+    tdmi_label_text(slot->label, label);
+    snprintf(text, nbytes, "in no call that is known here; the last of this group was call %llu, %s%s", (unsigned long long)last, call, label);
+}
+
+/* "waits in call 3 of group B, barrier", "is stopped (SIGSTOP)" or, in *lacks, what comes behind "is": where it is in no call. */
+static void excuse_of(const tdm_group *group, int rank, uint64_t number, char text[EXCUSE_BYTES], bool *lacks)
+{
+    const bool has_board = group->team.board != NULL && group->team.board[rank] != NULL;
+    int pid;
+    text[0] = '\0';
+    *lacks = false;
+    if (has_board)
+        read_words(group->team.board[rank], text);
+    else if (group->control != NULL)
+        snprintf(text, EXCUSE_BYTES, "%s", group->control[rank].elsewhere);
+    if (text[0] != '\0')
+        return;
+    const char *stop = stop_of(group, rank, &pid);
+    if (stop != NULL) {
+        snprintf(text, EXCUSE_BYTES, "(process %d) %s", pid, stop);
+        return;
+    }
+    *lacks = true;
+    snprintf(text, EXCUSE_BYTES, "in no call that is known here");
+    if (has_board)
+        last_call_text(group, rank, number, text, EXCUSE_BYTES);
+}
+
+void tdmi_group_excuses(const tdm_group *group, const bool *missing, uint64_t number, char *text, size_t nbytes)
+{
+    char excuse[EXCUSES][EXCUSE_BYTES];
+    bool lacks[EXCUSES];
+    int rank[EXCUSES], count = 0;
     size_t used = 0;
     text[0] = '\0';
-    for (int r = 0; r < group->size && used + 1 < nbytes; r++) {
-        char where[TDMI_ELSEWHERE_BYTES] = "";
-        int pid;
-        if (!missing[r])
-            continue;
-        if (group->team.board != NULL && group->team.board[r] != NULL)
-            read_words(group->team.board[r], where);
-        else if (group->control != NULL)
-            snprintf(where, sizeof where, "%s", group->control[r].elsewhere);
-        const char *stop = stop_of(group, r, &pid);
-        if (where[0] != '\0')
-            used += (size_t)snprintf(text + used, nbytes - used, "; rank %d waits in %s", r, where);
-        else if (stop != NULL)
-            used += (size_t)snprintf(text + used, nbytes - used, "; rank %d (process %d) %s", r, pid, stop);
+    for (int r = 0; r < group->size && count < EXCUSES; r++)
+        if (missing[r]) {
+            rank[count] = r;
+            excuse_of(group, r, number, excuse[count], &lacks[count]);
+            count++;
+        }
+    for (int i = 0; i < count && used + 1 < nbytes; i++) {
+        char ranks[EXCUSES * 12] = "";
+        size_t length = 0;
+        int alike = 0;
+        if (excuse[i][0] == '\0')
+            continue; /* said with one before */
+        for (int j = count - 1; j >= i; j--)
+            alike += strcmp(excuse[j], excuse[i]) == 0;
+        for (int j = i; j < count; j++)
+            if (strcmp(excuse[j], excuse[i]) == 0) {
+                length += (size_t)snprintf(ranks + length, sizeof ranks - length, "%s%d", length > 0 ? ", " : "", rank[j]);
+                if (j > i)
+                    excuse[j][0] = '\0';
+            }
+        const char *is = !lacks[i] ? "" : alike > 1 ? "are " : "is ";
+        used += (size_t)snprintf(text + used, nbytes - used, "; rank%s %s %s%s", alike > 1 ? "s" : "", ranks, is, excuse[i]);
     }
 }

@@ -124,6 +124,7 @@ static void begin_meeting(tdm_work *work, uint64_t number, const tdmi_request *a
 {
     tdm_status status = TDM_OK;
     work->run.number = number;
+    tdmi_label_copy(work->group->team.label, &work->run.label);
     work->agreed = work->call == NULL;
     if (!work->agreed)
         status = tdmi_group_meets_alone(work->group) ? tdmi_agreement_begin(work) : meet_natively(work, number, asked);

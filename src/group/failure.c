@@ -223,12 +223,15 @@ void tdmi_group_lost(tdm_group *group)
 
 void tdmi_group_call_text(const tdm_work *work, char *text, size_t nbytes)
 {
+    char call[160], label[TDMI_LABEL_BYTES + 4];
     uint8_t signature[TDMI_SIGNATURE_BYTES];
     if (work->by_engine)
         tdmi_agreement_sign(work, -1, signature);
     else
         tdmi_signature_write(&work->run.plan->call, work->run.plan->fused, NULL, work->group->rank, -1, signature);
-    tdmi_signature_text(signature, text, nbytes);
+    tdmi_signature_text(signature, call, sizeof call);
+    tdmi_label_text(work->run.label.text, label);
+    snprintf(text, nbytes, "%s%s", call, label);
 }
 
 int tdmi_group_missing(const tdm_work *work, bool *missing)
@@ -239,10 +242,10 @@ int tdmi_group_missing(const tdm_work *work, bool *missing)
 static void time_out(tdm_group *group, const tdm_work *work)
 {
     bool missing[group->size];
-    char ranks[256], call[160], excuses[512];
+    char ranks[256], call[TDMI_CALL_TEXT_BYTES], excuses[TDMI_ERROR_TEXT_MAX / 2];
     const int count = tdmi_group_missing(work, missing);
     tdmi_ranks_text(missing, group->size, ranks, sizeof ranks);
-    tdmi_group_excuses(group, missing, excuses, sizeof excuses);
+    tdmi_group_excuses(group, missing, work->run.number, excuses, sizeof excuses);
     tdmi_group_call_text(work, call, sizeof call);
     const unsigned long long number = work->run.number;
     tdmi_group_fail(group, count > 0 ? tdmi_fail(TDM_ERR_TIMEOUT, "call %llu of group %s, %s: rank%s %s did not arrive within %g s%s",
@@ -260,7 +263,6 @@ static void ask_who_is_there(tdm_group *group, const tdm_work *work)
         return;
     if (group->control != NULL && work->run.number > group->announced)
         tdmi_control_announce(group);
-    tdmi_group_say_where(group, work);
 }
 
 void tdmi_group_check(tdm_group *group)
@@ -269,6 +271,7 @@ void tdmi_group_check(tdm_group *group)
         tdmi_group_give_up(group);
         return;
     }
+    tdmi_group_say_where(group);
     tdm_status late = tdmi_messages_late(group);
     if (late != TDM_OK) {
         tdmi_group_fail(group, late);

@@ -138,7 +138,7 @@ struct tdm_group {
     uint64_t announced;     /* last call this rank told all others it has started; guarded by lock */
     tdmi_quick_clock clock; /* guarded by lock */
     int64_t heard_ns;       /* when this rank last looked for failures; guarded by lock */
-    uint64_t said_where;    /* the call of which elsewhere.c told other groups; guarded by lock, as are the next two */
+    bool said, gave_up;     /* by elsewhere.c: that this rank waits here, has given up; guarded by lock, as are the next two */
     uint64_t warned;        /* the call that is known to wait for a stopped rank */
     int64_t looked_ns;      /* when stopped ranks were looked for */
     tdmi_recorder_group recorder; /* guarded by lock */
@@ -239,22 +239,23 @@ void tdmi_group_record_failure(tdm_group *group); /* once, if it has failed: ent
 
 /* As tdmi_run_missing, for any collective. */
 int tdmi_group_missing(const tdm_work *work, bool *missing);
-/* "allreduce of 7 float32 (sum)" */
+/* "allreduce of 7 float32 (sum) [step 12]", at most TDMI_CALL_TEXT_BYTES */
 void tdmi_group_call_text(const tdm_work *work, char *text, size_t nbytes);
 
 /* ---- elsewhere.c: why ranks are missing; all with the group's lock held ---- */
-/* Tells the ranks of the world's other groups that this rank waits here; and that it does not any more. */
-void tdmi_group_say_where(tdm_group *group, const tdm_work *work);
-void tdmi_group_unsay_where(tdm_group *group);
+/* If something has waited for long, tells the ranks of the world's groups that this rank waits here. */
+void tdmi_group_say_where(tdm_group *group);
+/* And that it does not any more, or, where the group failed, that it has given up. */
+void tdmi_group_say_end(tdm_group *group, const tdm_work *work, bool done);
 /* A line in the log once a call has waited a second for a stopped process of this node. */
 void tdmi_group_warn_of_stopped(tdm_group *group, const tdm_work *work, int64_t now_ns);
-/* "; rank 1 waits in call 3 of group B, barrier; rank 2 (process 123) is stopped": as much as fits, "" where nothing is known. */
-void tdmi_group_excuses(const tdm_group *group, const bool *missing, char *text, size_t nbytes);
+/* "; rank 1 waits in call 3 of group B, barrier; rank 2 (process 123) is stopped": as much as fits. number: of the call they miss. */
+void tdmi_group_excuses(const tdm_group *group, const bool *missing, uint64_t number, char *text, size_t nbytes);
 
 /* ---- control.c: news between nodes, or between all ranks of an engine that meets alone ---- */
 /* Whether this rank hears news of that one. */
 bool tdmi_control_reaches(const tdm_group *group, int rank);
-void tdmi_control_send_signature(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES]);
+void tdmi_control_send_signature(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES], const tdmi_label *label);
 void tdmi_control_hear(tdm_group *group);     /* group's lock held */
 void tdmi_control_announce(tdm_group *group); /* group's lock held: tells all how many calls this rank has started */
 void tdmi_control_send_failure(tdm_group *group, tdm_status status, const char *text);
@@ -282,8 +283,8 @@ int tdmi_engine_call_missing(const tdm_work *work, bool *missing);
 tdm_status tdmi_agreement_begin(tdm_work *work);
 /* Sets work->agreed. An error is the group's end. */
 tdm_status tdmi_agreement_advance(tdm_work *work);
-/* What `rank` says of its call `number`. */
-void tdmi_agreement_hear(tdm_group *group, int rank, uint64_t number, const uint8_t signature[TDMI_SIGNATURE_BYTES]);
+/* What another rank says of its call `number`. */
+void tdmi_agreement_hear(tdm_group *group, const tdmi_said *said, uint64_t number);
 /* Of an engine's call. */
 void tdmi_agreement_sign(const tdm_work *work, int peer, uint8_t signature[TDMI_SIGNATURE_BYTES]);
 

@@ -270,6 +270,7 @@ tdm_status tdmi_group_make(tdmi_world *world, tdm_group *parent, const char *nam
         return status;
     }
     group->team.name = group->name;
+    group->team.label = &group->recorder.label;
     group->team.rank = rank;
     group->team.n = size;
     group->team.world_rank = group->world_rank;

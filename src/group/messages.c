@@ -307,6 +307,7 @@ tdm_status tdmi_messages_prepare(tdm_group *group, const tdmi_message *message)
 
 tdm_status tdmi_messages_begin(tdm_group *group, tdmi_message *message)
 {
+    tdmi_label_copy(group->team.label, &message->work->run.label);
     group->messages.pending++;
     note_busy(group);
     return message->receives ? post(group, message) : begin_send(group, message);

@@ -166,6 +166,10 @@ tdm_status tdmi_messages_open(struct tdm_group *group, int peer);
 /* ---- message_fate.c ---- */
 /* Whether a message under way needs this rank. */
 bool tdmi_messages_need(struct tdm_group *group, int rank);
+/* The first under way whose work is such a one, or NULL. */
+const tdmi_message *tdmi_messages_find(const struct tdm_group *group, bool (*is_such)(const tdm_work *work));
+/* "waits for a message from rank 1 with tag 3 [step 12]" */
+void tdmi_message_text(const tdmi_message *message, char *text, size_t nbytes);
 /* One whose time is up: its error text is written. */
 tdm_status tdmi_messages_late(struct tdm_group *group);
 /* A stream that its peer closed can bring nothing any more: the error of a message that needs it. */

@@ -52,7 +52,7 @@ bool tdmi_group_quick(tdm_group *group, const tdmi_call *call, const void *in, v
     if (plan == NULL || !plan->way.uses_slot || !has_buffers(plan, in, out) || !has_slot(team, number, polls / POLLS_A_LOOK))
         return false;
     const uint64_t history = tdmi_history_with(team->history, plan->digest);
-    tdmi_quick_send(team, plan, number, history, in);
+    tdmi_quick_send(team, plan, number, history, team->label, in);
     const uint64_t entry = tdmi_group_record_call(group, &plan->call, false, number, now_ns); /* while the others come */
     const int before = polls;
     if (!tdmi_quick_met(team, plan, number, history, &polls)) {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define MAGIC 0x52444e54u /* "TNDR" */
-#define VERSION 1u
+#define VERSION 2u
 
 tdm_status tdmi_host_id(char out[TDMI_HOST_ID_MAX])
 {

@@ -96,9 +96,7 @@ void tdmi_group_record_failure(tdm_group *group)
 
 void tdm_group_set_label(tdm_group *group, const char *label)
 {
-    pthread_mutex_lock(&group->lock);
-    tdmi_recorder_set_label(&group->recorder, label);
-    pthread_mutex_unlock(&group->lock);
+    tdmi_label_set(&group->recorder.label, label); /* read when calls start, by the same thread */
 }
 
 tdm_status tdm_recorder_dump(const tdm_group *group, const char *path)

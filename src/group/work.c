@@ -286,6 +286,7 @@ static tdm_status finish_message(tdm_work *work)
     const bool done = work->done;
     if (!done)
         tdmi_messages_drop(group, &work->message);
+    tdmi_group_say_end(group, work, done);
     give_idle(group, work);
     group->out--;
     note_quiet(group);
@@ -312,8 +313,7 @@ static tdm_status finish(tdm_work *work)
     const bool done = work->done;
     if (!done)
         tdmi_group_record_failure(group);
-    else
-        tdmi_group_unsay_where(group);
+    tdmi_group_say_end(group, work, done);
     for (tdm_work **at = &group->active; !done && *at != NULL; at = &(*at)->next)
         if (*at == work) {
             complete(group, at);

@@ -167,24 +167,11 @@ void tdmi_recorder_add_group(tdmi_recorder *recorder, const char *name, uint64_t
     put_text(group + TDMI_REC_G_NAME, TDMI_REC_GROUP_NAME_BYTES, name);
 }
 
-void tdmi_recorder_set_label(tdmi_recorder_group *group, const char *label)
-{
-    size_t length = label == NULL ? 0 : strlen(label);
-    if (length >= TDMI_LABEL_BYTES) {
-        length = TDMI_LABEL_BYTES - 1;
-        while (length > 0 && ((uint8_t)label[length] & 0xc0) == 0x80)
-            length--;
-    }
-    memset(group->label, 0, sizeof group->label);
-    if (length > 0)
-        memcpy(group->label, label, length);
-}
-
 /* The bytes from op to root, written at once. */
 static uint64_t kind_of(const tdmi_recorder_group *group, const tdmi_recorder_call *call)
 {
     const unsigned op = (unsigned)call->op | (call->fused ? TDMI_REC_FLAG : 0) | (call->uneven ? TDMI_REC_UNEVEN : 0);
-    const unsigned dtype = (unsigned)call->dtype | (group->label[0] != '\0' ? TDMI_REC_FLAG : 0);
+    const unsigned dtype = (unsigned)call->dtype | (group->label.nbytes > 0 ? TDMI_REC_FLAG : 0);
     return op | dtype << 8 | (unsigned)call->reduction << 16 | (unsigned)TDMI_CALL_CREATED << 24 | (uint64_t)(uint32_t)call->root << 32;
 }
 
@@ -214,12 +201,12 @@ uint64_t tdmi_recorder_begin(tdmi_recorder_group *group, const tdmi_recorder_cal
     tdmi_rec_put64(entry + TDMI_REC_E_STARTED, 0);
     tdmi_rec_put64(entry + TDMI_REC_E_FINISHED, 0);
     tdmi_rec_put64(entry + TDMI_REC_E_OP, kind_of(group, call));
-    if (group->label[0] != '\0')
-        memcpy(entry + TDMI_REC_E_LABEL, group->label, TDMI_LABEL_BYTES);
+    if (group->label.nbytes > 0)
+        memcpy(entry + TDMI_REC_E_LABEL, group->label.text, group->label.nbytes);
     atomic_store_explicit(word_at(entry), key_of(group, index), memory_order_release);
     const uint8_t *next = entry_at(recorder, index + 1);
     __builtin_prefetch(next, 1);
-    if (group->label[0] != '\0')
+    if (group->label.nbytes > 0)
         __builtin_prefetch(next + TDMI_REC_E_LABEL, 1);
     return index;
 }

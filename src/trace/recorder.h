@@ -10,9 +10,9 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/label.h"
 
-#define TDMI_REC_NAMES 32   /* operations, types and reductions that a file can name */
-#define TDMI_LABEL_BYTES 32 /* with the final NUL */
+#define TDMI_REC_NAMES 32 /* operations, types and reductions that a file can name */
 
 typedef enum { TDMI_REC_OPEN = 1, TDMI_REC_FAILED = 2 } tdmi_rec_state;
 typedef enum { TDMI_CALL_CREATED = 1, TDMI_CALL_STARTED = 2, TDMI_CALL_FINISHED = 3, TDMI_CALL_FAILED = 4 } tdmi_call_state;
@@ -44,14 +44,11 @@ typedef struct tdmi_recorder_group {
     uint32_t slot, left;
     uint64_t next; /* index, `left` of them */
     tdmi_quick_clock clock;
-    char label[TDMI_LABEL_BYTES];
+    tdmi_label label; /* of the calls that follow */
 } tdmi_recorder_group;
 
 /* id: the same on all ranks of the group, another for every group ever made. */
 void tdmi_recorder_add_group(tdmi_recorder *recorder, const char *name, uint64_t id, int rank, int size, tdmi_recorder_group *out);
-/* Of the calls that follow; cut at 31 bytes, between characters. NULL: none. */
-void tdmi_recorder_set_label(tdmi_recorder_group *group, const char *label);
-
 typedef struct tdmi_recorder_call {
     int op, dtype, reduction, root;
     bool fused, uneven;

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #define TDMI_REC_MAGIC "TNDMCALL"
-#define TDMI_REC_VERSION 2u
+#define TDMI_REC_VERSION 3u
 #define TDMI_REC_NAME_BYTES 16   /* of an operation, a type, a reduction */
 #define TDMI_REC_GROUPS 64
 #define TDMI_REC_GROUP_BYTES 128
-#define TDMI_REC_ENTRY_BYTES 128
+#define TDMI_REC_ENTRY_BYTES 256
 #define TDMI_REC_ENTRIES 1024
 #define TDMI_REC_GROUPS_AT 4096
 #define TDMI_REC_ENTRIES_AT (TDMI_REC_GROUPS_AT + TDMI_REC_GROUPS * TDMI_REC_GROUP_BYTES)
@@ -53,7 +53,8 @@ enum {
     TDMI_REC_G_RANK = 12,
     TDMI_REC_G_NAME = 16,
 
-    /* an entry, from its start. A call writes the first cache line; the second holds what few calls have */
+    /* an entry, from its start. A call writes the first cache line; one that waits long the second, one with a label the third and,
+     * if that is long, the fourth */
     TDMI_REC_E_KEY = 0, /* 0 while the entry is written */
     TDMI_REC_E_GROUP = 8,
     TDMI_REC_E_NUMBER = 16,
@@ -70,7 +71,7 @@ enum {
     TDMI_REC_E_MISSED = 72,
     TDMI_REC_E_MISSING = 80,
     TDMI_REC_E_FIRST_MISSING = 84,
-    TDMI_REC_E_LABEL = 96,
+    TDMI_REC_E_LABEL = 128,
 };
 _Static_assert(TDMI_REC_AT_JOB + TDMI_REC_JOB_BYTES <= TDMI_REC_AT_OPS && TDMI_REC_AT_ERROR + TDMI_ERROR_TEXT_MAX <= TDMI_REC_GROUPS_AT,
                "the head ends before the groups");

@@ -39,11 +39,13 @@ static uint8_t *append(tdmi_channel *channel, size_t nbytes)
     return at;
 }
 
-void tdmi_channel_sign(tdmi_channel *channel, uint64_t call, const uint8_t signature[TDMI_CHANNEL_SIGNATURE])
+void tdmi_channel_sign(tdmi_channel *channel, uint64_t call, const uint8_t signature[TDMI_CHANNEL_SIGNATURE], const tdmi_label *label)
 {
-    uint8_t *at = append(channel, TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE);
-    tdmi_frame_write(&(tdmi_frame){.type = TDMI_FRAME_SIGNATURE, .nbytes = TDMI_CHANNEL_SIGNATURE, .number = call}, at);
+    const size_t length = label->nbytes > 0 ? label->nbytes - 1 : 0, nbytes = TDMI_CHANNEL_SIGNATURE + length;
+    uint8_t *at = append(channel, TDMI_FRAME_HEAD + nbytes);
+    tdmi_frame_write(&(tdmi_frame){.type = TDMI_FRAME_SIGNATURE, .nbytes = (uint32_t)nbytes, .number = call}, at);
     memcpy(at + TDMI_FRAME_HEAD, signature, TDMI_CHANNEL_SIGNATURE);
+    memcpy(at + TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE, label->text, length);
 }
 
 tdm_status tdmi_channel_send(tdmi_channel *channel, uint64_t call, const void *data, size_t nbytes, size_t *moved)
@@ -120,7 +122,7 @@ static tdm_status next_frame(tdmi_channel *channel, uint64_t call, bool *ready)
         const bool whole_head = held >= TDMI_FRAME_HEAD;
         if (whole_head && (!tdmi_frame_read(at, &frame) || (frame.type != TDMI_FRAME_DATA && frame.type != TDMI_FRAME_SIGNATURE)))
             return tdmi_frame_refuse(at);
-        if (!whole_head || (frame.type == TDMI_FRAME_SIGNATURE && held < TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE)) {
+        if (!whole_head || (frame.type == TDMI_FRAME_SIGNATURE && held < TDMI_FRAME_HEAD + frame.nbytes)) {
             bool got;
             tdm_status status = fill(channel, &got);
             if (status != TDM_OK || !got)
@@ -132,7 +134,9 @@ static tdm_status next_frame(tdmi_channel *channel, uint64_t call, bool *ready)
                 return TDM_OK; /* of a call to come: it waits in the buffer */
             channel->signature_call = frame.number;
             memcpy(channel->signature, at + TDMI_FRAME_HEAD, TDMI_CHANNEL_SIGNATURE);
-            channel->in_at += TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE;
+            memcpy(channel->label, at + TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE, frame.nbytes - TDMI_CHANNEL_SIGNATURE);
+            channel->label[frame.nbytes - TDMI_CHANNEL_SIGNATURE] = '\0';
+            channel->in_at += TDMI_FRAME_HEAD + frame.nbytes;
             return TDM_OK;
         }
         channel->in_at += TDMI_FRAME_HEAD;

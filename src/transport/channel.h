@@ -3,6 +3,7 @@
 #ifndef TDMI_TRANSPORT_CHANNEL_H
 #define TDMI_TRANSPORT_CHANNEL_H
 
+#include "core/label.h"
 #include "transport/frame.h"
 #include "transport/link.h"
 
@@ -12,7 +13,7 @@
 typedef struct tdmi_channel {
     tdmi_link *link;
     /* sending */
-    uint8_t head[2 * TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE]; /* not sent yet: a signature, a data header */
+    uint8_t head[2 * TDMI_FRAME_HEAD + TDMI_CHANNEL_SIGNATURE + TDMI_LABEL_BYTES]; /* not sent yet: a signature, a data header */
     size_t head_at, head_nbytes;
     size_t frame_left; /* payload of the open data frame that is not sent yet */
     uint64_t payload_sent;
@@ -24,14 +25,15 @@ typedef struct tdmi_channel {
     bool in_frame;            /* frame is valid and not over */
     uint64_t signature_call;  /* number of the call whose signature came last */
     uint8_t signature[TDMI_CHANNEL_SIGNATURE];
+    char label[TDMI_LABEL_BYTES]; /* that came with it */
 } tdmi_channel;
 
 /* Takes the link. */
 tdm_status tdmi_channel_create(tdmi_link *link, tdmi_channel **out);
 void tdmi_channel_destroy(tdmi_channel *channel); /* closes the link; NULL is fine */
 
-/* Puts the signature in front of the next data; sent with it, or by a flush. Once a call. */
-void tdmi_channel_sign(tdmi_channel *channel, uint64_t call, const uint8_t signature[TDMI_CHANNEL_SIGNATURE]);
+/* Puts the signature, with the label, in front of the next data; sent with it, or by a flush. Once a call. */
+void tdmi_channel_sign(tdmi_channel *channel, uint64_t call, const uint8_t signature[TDMI_CHANNEL_SIGNATURE], const tdmi_label *label);
 /* Sends what it can of data [nbytes]; *moved: bytes taken. */
 tdm_status tdmi_channel_send(tdmi_channel *channel, uint64_t call, const void *data, size_t nbytes, size_t *moved);
 tdm_status tdmi_channel_flush(tdmi_channel *channel, bool *flushed);

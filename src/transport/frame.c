@@ -1,6 +1,7 @@
 /* frame.c - type 1, zero 3, payload bytes 4, number 8. */
 #include "transport/frame.h"
 
+#include "core/label.h"
 #include "transport/bytes.h"
 
 /* Largest payload of each type, and smallest. */
@@ -8,7 +9,7 @@ static const struct {
     uint32_t least, most;
 } sizes[] = {
     [TDMI_FRAME_DATA] = {1, TDMI_FRAME_DATA_MAX},
-    [TDMI_FRAME_SIGNATURE] = {24, 24},
+    [TDMI_FRAME_SIGNATURE] = {24, 24 + TDMI_LABEL_BYTES - 1},
     [TDMI_FRAME_ARRIVED] = {0, 0},
     [TDMI_FRAME_FAILURE] = {0, TDMI_FRAME_TEXT_MAX},
     [TDMI_FRAME_GOODBYE] = {0, 0},

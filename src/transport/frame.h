@@ -11,7 +11,7 @@
 
 typedef enum {
     TDMI_FRAME_DATA = 1,  /* on links: bytes of call `number` */
-    TDMI_FRAME_SIGNATURE, /* on links: which call `number` is; before its data */
+    TDMI_FRAME_SIGNATURE, /* on links: which call `number` is, and its label; before its data */
     TDMI_FRAME_ARRIVED,   /* on control connections: the sender has started call `number` */
     TDMI_FRAME_FAILURE,   /* the group is dead; number: tdm_status, payload: text */
     TDMI_FRAME_GOODBYE,   /* the sender leaves after call `number` */

@@ -47,7 +47,7 @@ static void play(int rank, int size, const scene *script, bool ring)
     tdmi_recorder_add_group(recorder, "pair", 200, rank, size, &groups[1]);
     for (const scene *s = script; s->end != 0; s++) {
         tdmi_recorder_group *g = &groups[s->group];
-        tdmi_recorder_set_label(g, s->label);
+        tdmi_label_set(&g->label, s->label);
         const tdmi_recorder_call call = {.op = s->op, .dtype = s->dtype, .root = s->op == BROADCAST ? s->root : -1, .count = s->count, .number = ++number[s->group]};
         const uint64_t index = tdmi_recorder_begin(g, &call, tdmi_now_ns());
         bool missing[64];
@@ -136,7 +136,7 @@ static void a_rank_that_never_made_a_call_is_named(void **state)
     for (int r = 0; r < 4; r++)
         play(r, 4, r == 2 ? two : others, false);
     assert_int_equal(examine(folder), 1);
-    CONTAINS(found, "missing_call rank 2 never made call 2 of group world (allreduce of 1024 float32 (sum)), in which ranks 0, 1, 3 wait since ");
+    CONTAINS(found, "missing_call rank 2 never made call 2 of group world (allreduce of 1024 float32 (sum), label 'step 12'), in which ranks 0, 1, 3 wait since ");
     CONTAINS(found, "; its last call was call 1 (barrier), finished ");
     CONTAINS(found, "label 'step 11'");
     CONTAINS(said, "recordings of 4 of 4 ranks");

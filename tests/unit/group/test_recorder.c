@@ -143,7 +143,7 @@ typedef struct found {
 static void look(const char *path, void *arg)
 {
     found *f = arg;
-    static uint8_t bytes[1 << 18];
+    static uint8_t bytes[1 << 19];
     const bool is_ring = strcmp(path + strlen(path) - 5, ".ring") == 0;
     FILE *file = fopen(path, "rb");
     const size_t got = fread(bytes, 1, sizeof bytes, file);

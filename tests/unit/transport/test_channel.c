@@ -17,6 +17,8 @@
 
 #define STREAMS 3
 
+static const tdmi_label no_label;
+
 /* Two ends of one link in this process. */
 typedef struct ends {
     tdmi_channel *a, *b;
@@ -104,7 +106,12 @@ static void move(tdmi_channel *from, tdmi_channel *to, uint64_t number, size_t n
     memset(signature, (int)number, sizeof signature);
     for (size_t i = 0; i < nbytes; i++)
         out[i] = (char)(i * 31 + number);
-    tdmi_channel_sign(from, number, signature);
+    char text[2 * TDMI_LABEL_BYTES];
+    memset(text, (int)('a' + number % 26), sizeof text);
+    text[number * 11 % (TDMI_LABEL_BYTES + 10)] = '\0';
+    tdmi_label label = {0};
+    tdmi_label_set(&label, text);
+    tdmi_channel_sign(from, number, signature, &label);
     while (got < nbytes || !came || !flushed) {
         size_t moved = 0, more = 0;
         assert_int_equal(tdmi_channel_send(from, number, out + sent, nbytes - sent, &moved), TDM_OK);
@@ -121,6 +128,7 @@ static void move(tdmi_channel *from, tdmi_channel *to, uint64_t number, size_t n
     }
     assert_memory_equal(in, out, nbytes);
     assert_memory_equal(to->signature, signature, sizeof signature);
+    assert_string_equal(to->label, label.text);
     free(out);
     free(in);
 }
@@ -182,7 +190,7 @@ static void what_ucx_took_before_a_close_still_arrives(void **state)
     size_t moved, got = 0;
     memset(out, 'x', sizeof out);
     open_ucx(&e);
-    tdmi_channel_sign(e.a, 1, signature);
+    tdmi_channel_sign(e.a, 1, signature, &no_label);
     assert_int_equal(tdmi_channel_send(e.a, 1, out, sizeof out, &moved), TDM_OK);
     assert_int_equal(moved, sizeof out);
     tdmi_channel_destroy(e.a);
@@ -211,9 +219,9 @@ static void a_signature_of_a_later_call_waits_its_turn(void **state)
     size_t moved;
     char byte;
     open_tcp(&e, 1, false);
-    tdmi_channel_sign(e.a, 1, one);
+    tdmi_channel_sign(e.a, 1, one, &no_label);
     assert_int_equal(tdmi_channel_send(e.a, 1, "x", 1, &moved), TDM_OK);
-    tdmi_channel_sign(e.a, 2, two);
+    tdmi_channel_sign(e.a, 2, two, &no_label);
     assert_int_equal(tdmi_channel_flush(e.a, &flushed), TDM_OK);
     assert_int_equal(tdmi_channel_hear(e.b, 1, &came), TDM_OK);
     assert_true(came && e.b->signature[0] == 1);
@@ -239,7 +247,7 @@ static void what_was_sent_before_a_close_still_arrives(void **state)
         open_tcp(&e, streams, false);
         for (size_t i = 0; i < nbytes; i++)
             out[i] = (char)(i * 7);
-        tdmi_channel_sign(e.a, 1, signature);
+        tdmi_channel_sign(e.a, 1, signature, &no_label);
         while (sent < nbytes) { /* the last bytes are in the kernel when the sender closes */
             assert_int_equal(tdmi_channel_send(e.a, 1, out + sent, nbytes - sent, &moved), TDM_OK);
             sent += moved;
@@ -290,7 +298,7 @@ static void data_of_another_call_is_an_error(void **state)
     size_t moved;
     char byte;
     open_tcp(&e, 1, false);
-    tdmi_channel_sign(e.a, 1, signature);
+    tdmi_channel_sign(e.a, 1, signature, &no_label);
     assert_int_equal(tdmi_channel_send(e.a, 2, "x", 1, &moved), TDM_OK);
     assert_int_equal(tdmi_channel_hear(e.b, 1, &came), TDM_OK);
     assert_int_equal(tdmi_channel_receive(e.b, 1, &byte, 1, &moved), TDM_ERR_INTERNAL);
