@@ -49,15 +49,26 @@ tdm_status set(void *context, const char *key, const void *value, size_t nbytes)
     return request([&] { of(context).set(key, Bytes(bytes, bytes + nbytes)); });
 }
 
-/* Asks again and again instead of having the store wait: libtandem looks now and then what became of the others, and torch's store writes
- * warnings about each wait that ends too early. */
-tdm_status wait_for(c10d::Store &store, const char *key, double timeout_s)
+/* The value, if the key exists, with one request: a comparison that never holds sets nothing and gives what is there. */
+tdm_status look(c10d::Store &store, const char *key, Bytes *value, bool *exists)
+{
+    static const std::string nothing = "tandem: there is no such key";
+    static const Bytes absent(nothing.begin(), nothing.end());
+    return request([&] {
+        *value = store.compareSet(key, absent, absent);
+        *exists = *value != absent;
+    });
+}
+
+/* Asks again and again instead of having the store wait: torch's store lets no other thread of the process ask meanwhile, and writes
+ * warnings about each wait that ends too early, which libtandem's do, for it looks what became of the others. */
+tdm_status wait_for(c10d::Store &store, const char *key, double timeout_s, Bytes *value)
 {
     using namespace std::chrono;
     const auto end = steady_clock::now() + duration<double>(timeout_s);
     for (auto pause = first_pause;; pause = std::min(pause * 3 / 2, last_pause)) {
         bool exists = false;
-        const tdm_status status = request([&] { exists = store.check({key}); });
+        const tdm_status status = look(store, key, value, &exists);
         if (status != TDM_OK || exists)
             return status;
         if (steady_clock::now() >= end)
@@ -68,11 +79,8 @@ tdm_status wait_for(c10d::Store &store, const char *key, double timeout_s)
 
 tdm_status get(void *context, const char *key, double timeout_s, void *value, size_t *nbytes)
 {
-    const tdm_status came = wait_for(of(context), key, timeout_s);
-    if (came != TDM_OK)
-        return came;
     Bytes bytes;
-    const tdm_status status = request([&] { bytes = of(context).get(key); });
+    const tdm_status status = wait_for(of(context), key, timeout_s, &bytes);
     if (status == TDM_OK && bytes.size() <= *nbytes && !bytes.empty())
         std::memcpy(value, bytes.data(), bytes.size());
     *nbytes = bytes.size();

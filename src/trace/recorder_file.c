@@ -1,8 +1,9 @@
 /* recorder_file.c - BASE/JOB/rank-R-PID-K.ring.
  *
  * BASE is TANDEM_RECORDER_DIR, else $XDG_RUNTIME_DIR/tandem, else /tmp/tandem-UID. /tmp belongs to everybody: a folder there is
- * used only if it is ours and closed to others. Files of ranks that died stay for a day; whoever makes the folder of a new job
- * removes older ones, unless their process (its id and when it began) is still there. */
+ * used only if it is ours and closed to others. Files of ranks that died stay until their job's folder has not changed for a day;
+ * then whoever makes the folder of a new job removes them, unless their process (its id and when it began) is still there.
+ */
 #include "trace/recorder_file.h"
 
 #include "core/config.h"
@@ -87,6 +88,12 @@ static bool is_in_use(int folder_fd, const char *name)
     return birth != 0 && birth == tdmi_rec_get64(head + TDMI_REC_AT_BIRTH);
 }
 
+static bool is_old(int folder_fd, const char *name, mode_t kind)
+{
+    struct stat facts;
+    return fstatat(folder_fd, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && (facts.st_mode & S_IFMT) == kind && time(NULL) - facts.st_mtime > KEEP_S;
+}
+
 static void sweep_job(int base_fd, const char *job)
 {
     const int fd = openat(base_fd, job, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -96,23 +103,21 @@ static void sweep_job(int base_fd, const char *job)
             close(fd);
         return;
     }
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        struct stat facts;
-        if (strncmp(entry->d_name, "rank-", 5) == 0 && fstatat(fd, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(facts.st_mode) && time(NULL) - facts.st_mtime > KEEP_S && !is_in_use(fd, entry->d_name))
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (strncmp(entry->d_name, "rank-", 5) == 0 && is_old(fd, entry->d_name, S_IFREG) && !is_in_use(fd, entry->d_name))
             unlinkat(fd, entry->d_name, 0);
-    }
     closedir(folder);
     unlinkat(base_fd, job, AT_REMOVEDIR); /* if it is empty now */
 }
 
+/* Folders that changed a short time ago are not looked into: there may be thousands. */
 static void sweep(const char *base)
 {
     DIR *folder = opendir(base);
     if (folder == NULL)
         return;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        if (entry->d_name[0] != '.')
+        if (entry->d_name[0] != '.' && is_old(dirfd(folder), entry->d_name, S_IFDIR))
             sweep_job(dirfd(folder), entry->d_name);
     closedir(folder);
 }

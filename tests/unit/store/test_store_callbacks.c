@@ -8,14 +8,20 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-/* The program's store: a local one of ours behind functions of the public kind. */
+enum { RANKS = 8 };
+
+/* The program's store: a local one of ours behind functions of the public kind, which counts what is asked of it. */
+static atomic_int requests;
+
 static tdm_status set(void *context, const char *key, const void *value, size_t nbytes)
 {
+    requests++;
     return tdmi_store_set(context, key, value, nbytes);
 }
 
@@ -26,6 +32,7 @@ static tdm_status get(void *context, const char *key, double timeout_s, void *va
     tdm_status status = tdmi_store_get(context, key, tdmi_deadline_in(timeout_s), &found, &length);
     if (status != TDM_OK)
         return status;
+    requests++;
     if (length <= *nbytes)
         memcpy(value, found, length);
     *nbytes = length;
@@ -35,6 +42,7 @@ static tdm_status get(void *context, const char *key, double timeout_s, void *va
 
 static tdm_status add(void *context, const char *key, int64_t delta, int64_t *sum_out)
 {
+    requests++;
     return tdmi_store_add(context, key, delta, sum_out);
 }
 
@@ -66,7 +74,7 @@ static void *run(void *arg)
     tdm_group_options_init(&options);
     options.store = r->store;
     options.rank = r->number;
-    options.size = 3;
+    options.size = RANKS;
     r->status = tdm_group_create(&options, &group);
     if (r->status == TDM_OK) {
         r->sum = (float)r->number;
@@ -76,25 +84,27 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void ranks_meet_on_it(void **state)
+static void ranks_meet_on_it_with_few_requests(void **state)
 {
     (void)state;
     tdm_store *local;
-    rank ranks[3];
+    rank ranks[RANKS];
+    requests = 0;
     assert_int_equal(tdm_store_open_local(&local), TDM_OK);
-    for (int r = 0; r < 3; r++) {
+    for (int r = 0; r < RANKS; r++) {
         ranks[r] = (rank){.number = r};
         assert_int_equal(tdm_store_open_callbacks(&callbacks, local, &ranks[r].store), TDM_OK);
         pthread_create(&ranks[r].thread, NULL, run, &ranks[r]);
     }
-    for (int r = 0; r < 3; r++) {
+    for (int r = 0; r < RANKS; r++) {
         pthread_join(ranks[r].thread, NULL);
         tdm_store_close(ranks[r].store);
     }
-    for (int r = 0; r < 3; r++) {
+    for (int r = 0; r < RANKS; r++) {
         assert_int_equal(ranks[r].status, TDM_OK);
-        assert_true(ranks[r].sum == 3);
+        assert_true(ranks[r].sum == RANKS * (RANKS - 1) / 2);
     }
+    assert_in_range(requests, 1, 7 * RANKS); /* not one a pair of ranks */
     tdm_store_close(local);
 }
 
@@ -135,7 +145,7 @@ static void half_a_store_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_meet_on_it),
+        cmocka_unit_test(ranks_meet_on_it_with_few_requests),
         cmocka_unit_test(values_longer_than_the_first_room_come_whole),
         cmocka_unit_test(half_a_store_is_refused),
     };
