@@ -3,8 +3,9 @@ import torch
 import torch.distributed as dist
 
 from . import _C
+from .powersgd import powersgd
 
-__all__ = ["Feedback", "bf16", "f16"]
+__all__ = ["Feedback", "bf16", "f16", "powersgd"]
 
 
 class Feedback:

@@ -1,60 +1,18 @@
-"""tandem_torch.hooks: averages against computed ones and against PyTorch's own hooks. Each number of ranks is one set of processes.
-
-The model's gradients are what the test gives it, so every average can be computed.
-"""
-import contextlib
+"""tandem_torch.hooks: averages against computed ones and against PyTorch's own hooks. Each number of ranks is one set of processes."""
 import gc
+import traceback
 
 import pytest
 import torch
 import torch.distributed as dist
+from given import SHAPES, drawn, model_of, of_all, plain_average, step
+from powersgd_checks import POWERSGD
 from ranks import on_ranks
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.testing import assert_close
 
-SHAPES = [(40, 30), (30,), (64, 64), (7, 100), (1,), (), (64, 64), (3, 5, 8)]
-SEVERAL_BUCKETS = 0.01  # MB
 HALVES = {"bf16": torch.bfloat16, "f16": torch.float16}
-
-
-class Given(torch.nn.Module):
-    """Parameters whose gradients are what forward() gets."""
-
-    def __init__(self, shapes, dtype=torch.float32):
-        super().__init__()
-        self.weights = torch.nn.ParameterList([torch.zeros(shape, dtype=dtype) for shape in shapes])
-
-    def forward(self, gradients):
-        return sum((weight * gradient).sum() for weight, gradient in zip(self.weights, gradients))
-
-
-def model_of(shapes, *hook, dtype=torch.float32, group=None, **options):
-    options.setdefault("bucket_cap_mb", SEVERAL_BUCKETS)
-    model = DDP(Given(shapes, dtype), process_group=group, **options)
-    model.register_comm_hook(*hook)
-    return model
-
-
-def drawn(seed, shapes=SHAPES, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
-
-
-def step(model, *micro_batches):
-    """The averages that a step ends with."""
-    model.zero_grad()
-    for gradients in micro_batches:
-        with contextlib.nullcontext() if gradients is micro_batches[-1] else model.no_sync():
-            model(gradients).backward()
-    return [weight.grad.clone() for weight in model.module.weights]
-
-
-def of_all(values, group=None):
-    """Each rank's list of tensors."""
-    given = [None] * dist.get_world_size(group)
-    dist.all_gather_object(given, values, group=group)
-    return given
 
 
 def rounded_average(values, half, group=None):
@@ -62,12 +20,6 @@ def rounded_average(values, half, group=None):
     ranks = of_all(values, group)
     return [sum(value.to(half).float() for value in each).mul(torch.tensor(1) / len(ranks)).to(half).float() for each in zip(*ranks)]
 
-
-def plain_average(values, group=None):
-    return [torch.stack(each).double().mean(0).to(each[0].dtype) for each in zip(*of_all(values, group))]
-
-
-# bf16 and f16
 
 def rounds_twice(rank, name, **options):
     from tandem_torch import hooks
@@ -218,11 +170,11 @@ CHECKS = {check.__name__: check for check in (
 CHECKS |= {f"{name}_rounds_twice": lambda rank, name=name: rounds_twice(rank, name) for name in HALVES}
 CHECKS |= {f"{name}_in_bucket_views": lambda rank, name=name: rounds_twice(rank, name, gradient_as_bucket_view=True) for name in HALVES}
 CHECKS |= {"in_one_bucket": lambda rank: rounds_twice(rank, "bf16", bucket_cap_mb=25)}
+CHECKS |= POWERSGD
 
 
 def body(rank):
     """Each check's error, or ""; a check ends on all ranks before the next begins."""
-    import traceback
     found = {}
     for name, check in CHECKS.items():
         try:
