@@ -1,5 +1,6 @@
 /* module.cpp - what Python sees: tandem_torch._C. */
 #include "allocator.h"
+#include "bucket_names.h"
 #include "codec.h"
 #include "process_group.h"
 
@@ -88,6 +89,8 @@ PYBIND11_MODULE(_C, module)
         .def("forget", &tandem::Residuals::forget)
         .def("bytes", &tandem::Residuals::bytes);
     module.def("average", &average);
+    module.def("set_bucket_names", &tandem::set_bucket_names);
+    module.def("forget_bucket_names", &tandem::forget_bucket_names);
     module.def("at_exit", &tandem::stop_all_workers, without_gil);
     module.def("launcher_variables", &launcher_variables);
     module.def("version", &tdm_version);

@@ -4,8 +4,10 @@
  * for it or by the worker. */
 #pragma once
 
+#include "bucket_names.h"
 #include "buffer.h"
 #include "coalesced_work.h"
+#include "label.h"
 #include "record.h"
 #include "work.h"
 #include "world.h"
@@ -87,6 +89,8 @@ class ProcessGroupTandem final : public c10d::Backend {
 
     /* start(group, &handle) makes the call of libtandem. inputs: for a profiler; outputs: what the Work gives. */
     template <typename Start> Result run(Call &call, at::TensorList inputs, at::TensorList outputs, const Start &start);
+    /* Says what the next call is; the group's `calls` is held. */
+    void label(const Call &call, at::TensorList tensors);
     static void finish_here(Call &call, tdm_work *handle);
     Result hand_over(Call &call, at::TensorList inputs, at::TensorList outputs, tdm_work *handle, uint64_t number);
 
@@ -105,6 +109,7 @@ class ProcessGroupTandem final : public c10d::Backend {
     const c10::intrusive_ptr<Options> options_;
     const std::string name_;
     std::atomic<uint64_t> number_ = 0;
+    Labels labels_;
     std::mutex collecting_;
     std::optional<CoalescedWork::Works> collected_; /* guarded by collecting_; set between startCoalescing and endCoalescing */
 };
@@ -120,6 +125,7 @@ ProcessGroupTandem::Result ProcessGroupTandem::run(Call &call, at::TensorList in
     uint64_t number;
     {
         const std::lock_guard<std::mutex> guard(call.group->calls);
+        label(call, inputs);
         status = start(call.group->handle(), &handle);
         number = is_message(call.type) ? number_.load() : ++number_;
     }

@@ -40,6 +40,7 @@ void ProcessGroupTandem::agree(const Call &call, const std::vector<size_t> &coun
     tdm_work *work = nullptr;
     {
         const std::lock_guard<std::mutex> guard(call.group->calls);
+        label(call, {});
         const tdm_status status = tdm_all_gather(call.group->handle(), &count, given.data(), 1, TDM_U64, &work);
         if (status != TDM_OK)
             std::rethrow_exception(call.group->fails(status, call.place));

@@ -8,7 +8,7 @@
 #include "store.h"
 #include "worker.h"
 
-#include <tandem/group.h>
+#include <tandem/recorder.h>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -42,6 +42,18 @@ class Group {
     /* Of calls that follow. */
     void set_timeout(Milliseconds timeout);
     Milliseconds timeout() const { return timeout_; }
+    /* Of calls that follow, with `calls` held: a text that stays as it is while the same pointer is given. */
+    void label(const char *text)
+    {
+        if (text != label_)
+            tdm_group_set_label(handle_, text);
+        label_ = text;
+    }
+    void label_once(const std::string &text)
+    {
+        tdm_group_set_label(handle_, text.c_str());
+        label_ = nullptr;
+    }
     /* The exception of a call that ended with `status`; remembers whether the group can be used on. */
     std::exception_ptr fails(tdm_status status, const Place &place);
     c10d::ErrorType error() const;
@@ -67,6 +79,7 @@ class Group {
     tdm_group *handle_ = nullptr;
     const int rank_;
     const int process_;
+    const char *label_ = nullptr; /* guarded by calls */
     std::atomic<Milliseconds> timeout_;
     const std::string name_;
     bool is_default_ = false;

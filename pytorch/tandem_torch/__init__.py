@@ -15,7 +15,7 @@ if _found != _built_with:
     )
 
 from . import _C  # noqa: E402  needs the libraries that torch has loaded
-from . import hooks  # noqa: E402
+from . import buckets, hooks  # noqa: E402
 from .barrier import monitored_barrier  # noqa: E402
 
 __all__ = ["heap_holds", "heap_stats", "heap_trim", "hooks", "monitored_barrier", "version"]
@@ -55,5 +55,6 @@ if "RANK" not in os.environ:
         os.environ.setdefault(_name, _value)
 
 _C.install_allocator()
+buckets.watch()
 torch.distributed.Backend.register_backend("tandem", _create, extended_api=True, devices=["cpu"])
 atexit.register(_C.at_exit)
