@@ -15,5 +15,5 @@ def load(name):
     if name == "tandem":
         import tandem_torch  # noqa: F401
     if name == "nothing":
-        dist.Backend.register_backend("nothing", lambda store, rank, size, timeout: torch._C._distributed_c10d.FakeProcessGroup._create_internal(rank, size),
-                                      devices=["cpu"])
+        fake = torch._C._distributed_c10d.FakeProcessGroup
+        dist.Backend.register_backend("nothing", lambda store, rank, size, timeout: fake._create_internal(rank, size), devices=["cpu"])
