@@ -1,7 +1,7 @@
 # Makefile - the commands people type; Meson does the work. `make help` lists them.
 
 BUILD ?= build
-VENV ?= $(or $(TANDEM_VENV),$(BUILD)/venv)
+VENV ?= $(or $(TDM_VENV),$(BUILD)/venv)
 PREFIX ?= /usr/local
 # More Meson options, for example MESON_OPTIONS=-Dwerror=true
 MESON_OPTIONS ?=
@@ -32,7 +32,7 @@ torch: ## build PyTorch's backend "tandem" and install it into VENV
 	@tools/venv.sh $(VENV)
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@$(with_torch)
-	@TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps .
+	@TDM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --force-reinstall --no-deps .
 
 test: setup ## build and run every test
 	@rm -f $(BUILD)/$(log)
@@ -46,7 +46,7 @@ test-torch: ## compare with PyTorch, and test its backend, in a virtual environm
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@tools/venv.sh $(VENV)
 	@$(with_torch)
-	@-TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/torch tests/pytorch -q --junitxml=$(BUILD)/torch.xml
+	@-TDM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python -m pytest tests/torch tests/pytorch -q --junitxml=$(BUILD)/torch.xml
 	@tools/test_summary.py $(BUILD)/torch.xml
 
 test-torch-suite: ## run PyTorch's own distributed tests on backend tandem
@@ -54,7 +54,7 @@ test-torch-suite: ## run PyTorch's own distributed tests on backend tandem
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@tools/venv.sh $(VENV)
 	@$(with_torch)
-	@TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python tests/pytorch/suite/run_suite.py --logs $(BUILD)/torch-suite
+	@TDM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python tests/pytorch/suite/run_suite.py --logs $(BUILD)/torch-suite
 
 test-asan: ## every test under clang's address and undefined-behaviour sanitizers
 	@tools/setup.sh build test sanitize
@@ -74,7 +74,7 @@ bench: ## measure beside PyTorch and MPI (many minutes; wants a quiet machine)
 	@tools/setup.sh build test torch
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@tools/venv.sh $(VENV)
-	@TANDEM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python bench/run.py
+	@TDM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python bench/run.py
 
 install: ## install below PREFIX (default /usr/local)
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)

@@ -1,7 +1,7 @@
 """Packs the Python package tandem_torch: `pip install .` at the root of the repository (docs/pytorch.md).
 
 Meson compiles libtandem and the extension, here they are put into a wheel with the libraries they need. PyTorch is looked for
-in the interpreter that runs pip, outside pip's isolated build environment. With TANDEM_BUILD the files come from that Meson
+in the interpreter that runs pip, outside pip's isolated build environment. With TDM_BUILD the files come from that Meson
 build folder (configured with -Dpytorch=enabled; pip needs --no-build-isolation then, for the same Meson), else from a temporary one.
 """
 import atexit
@@ -62,8 +62,8 @@ def run(*command):
 
 def compiled():
     """A Meson build folder in which the extension is up to date."""
-    if os.environ.get("TANDEM_BUILD"):
-        folder = Path(os.environ["TANDEM_BUILD"]).resolve()
+    if os.environ.get("TDM_BUILD"):
+        folder = Path(os.environ["TDM_BUILD"]).resolve()
         run("ninja", "-C", folder)
         return folder
     missing = missing_packages()

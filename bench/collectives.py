@@ -62,7 +62,7 @@ def mpi_sides(op, ranks, sizes, transport="shm", family=""):
 
 def gloo_side(op, ranks, sizes):
     if not (h.VENV / "bin/python").exists():
-        print(f"  no gloo: {h.VENV} has no python; tools/venv.sh makes it, TANDEM_VENV names another", file=sys.stderr)
+        print(f"  no gloo: {h.VENV} has no python; tools/venv.sh makes it, TDM_VENV names another", file=sys.stderr)
         return {}
     return {"gloo": lambda: peer_lines(h.torchrun(ranks, "collective_torch.py", op, *map(str, sizes)), OMP_NUM_THREADS="1")}
 

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD = Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
+BUILD = Path(os.environ.get("TDM_BUILD", ROOT / "build"))
 TANDEM = BUILD / "tandem"
-VENV = Path(os.environ.get("TANDEM_VENV", BUILD / "venv"))
+VENV = Path(os.environ.get("TDM_VENV", BUILD / "venv"))
 PEERS = ROOT / "bench/peers"
 RANKS = 2
 

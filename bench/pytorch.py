@@ -2,7 +2,7 @@
 """torch.distributed over "tandem" and over gloo: the same programs, the word changed.
 
 pytorch.py [PART...] [--turns 5]      parts: allreduce crowded mlp gpt2 bf16 fsdp2 start
-Needs the package in BUILD/pytorch (docs/pytorch.md), of the torch in $TANDEM_VENV. Targets: docs/pytorch.md.
+Needs the package in BUILD/pytorch (docs/pytorch.md), of the torch in $TDM_VENV. Targets: docs/pytorch.md.
 "nothing" is a backend that does nothing: where it runs, it shows what torch itself takes.
 """
 import argparse

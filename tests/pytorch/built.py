@@ -2,4 +2,4 @@
 import os
 from pathlib import Path
 
-BUILD = Path(os.environ.get("TANDEM_BUILD", Path(__file__).resolve().parents[2] / "build")).resolve()
+BUILD = Path(os.environ.get("TDM_BUILD", Path(__file__).resolve().parents[2] / "build")).resolve()

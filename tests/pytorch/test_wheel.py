@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("TANDEM_BUILD", ROOT / "build"))
+BUILD = Path(os.environ.get("TDM_BUILD", ROOT / "build"))
 
 RANK = """
 import sys, torch, tandem_torch, torch.distributed as dist
@@ -27,7 +27,7 @@ def run(*command, **environment):
 
 
 def test_a_wheel_brings_what_it_needs(tmp_path):
-    made = run(sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, TANDEM_BUILD=str(BUILD))
+    made = run(sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, TDM_BUILD=str(BUILD))
     assert made.returncode == 0, made.stdout + made.stderr
     wheel, = tmp_path.glob("*.whl")
     assert "linux" in wheel.name and f"cp{sys.version_info[0]}{sys.version_info[1]}" in wheel.name

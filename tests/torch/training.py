@@ -7,7 +7,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
-TANDEM = Path(os.environ.get("TANDEM_BUILD", ROOT / "build")) / "tandem"
+TANDEM = Path(os.environ.get("TDM_BUILD", ROOT / "build")) / "tandem"
 TOKENS = ROOT / "tests/golden/tokens.bin"
 
 

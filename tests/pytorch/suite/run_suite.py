@@ -29,7 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BUILD = Path(os.environ.get("TANDEM_BUILD", HERE.parents[2] / "build")).resolve()
+BUILD = Path(os.environ.get("TDM_BUILD", HERE.parents[2] / "build")).resolve()
 MODULES = {"tandem": "tandem_torch"}  # backend -> the module that registers it
 LIMIT_S = 90                          # a test's time; its processes are killed LIMIT_S / 3 later
 NEVER_ON_CPU = {"skip_if_lt_x_gpu", "skip_if_no_gpu", "skip"}  # decorators
