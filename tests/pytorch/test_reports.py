@@ -1,4 +1,5 @@
 """Public reports about torch.distributed and trainers (docs/reports.md), by their numbers, as they are met through backend tandem."""
+import os
 import time
 from datetime import timedelta
 
@@ -206,6 +207,26 @@ def test_14_each_cell_is_right_or_refused_by_name(transport):
     assert on_ranks(3, table, env={"TANDEM_TRANSPORT": transport}) == [[]] * 3
 
 
+# 16: counts past 2^31
+
+def huge_counts(rank):
+    count = 2**31 + 17
+    x = torch.arange(count % 1000003, dtype=torch.int64).mul_(31).remainder_(7).to(torch.uint8)  # repeated, or the filling needs most of the time
+    block = x.repeat(-(-count // len(x)))[:count].contiguous().add_(rank)
+    expected = [2 * block[i].item() + (1 if rank == 0 else -1) for i in (0, 2**31 - 1, 2**31, count - 1)]
+    dist.all_reduce(block)
+    assert [block[i].item() for i in (0, 2**31 - 1, 2**31, count - 1)] == expected
+    part = block[: 11 * 10**8].clone()
+    both = torch.empty(2 * len(part), dtype=torch.uint8)
+    dist.all_gather_into_tensor(both, part)
+    assert torch.equal(both[: len(part)], part) and torch.equal(both[len(part):], part)
+
+
+@pytest.mark.skipif("TDM_HUGE_TESTS" not in os.environ, reason="10 GB of memory: TDM_HUGE_TESTS=1 runs it")
+def test_16_counts_past_2_to_the_31():
+    on_ranks(2, huge_counts, limit_s=300)
+
+
 # 17: halves are summed in float32 and rounded once
 
 def halves(rank):
@@ -263,6 +284,82 @@ def micro_batches(rank):
 
 def test_22_gradients_of_micro_batches_are_averaged_once():
     on_ranks(2, micro_batches)
+
+
+# 24: buckets as the user asked for them
+
+def buckets(rank, cap_mb):
+    model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(16)])  # 4.2 MB
+    ddp = DistributedDataParallel(model, bucket_cap_mb=cap_mb)
+    for _ in range(2):  # buckets are made again after the first step
+        ddp(torch.ones(1, 256)).sum().backward()
+    with torch.profiler.profile() as profile:
+        ddp(torch.ones(1, 256)).sum().backward()
+    return sum(event.name == "record_param_comms" for event in profile.events())
+
+
+def test_24_one_bucket_is_one_call_a_step():
+    assert on_ranks(2, buckets, 100) == [1, 1]
+    assert on_ranks(2, buckets, 1) == [4, 4]  # a layer has a bit more than a quarter of that
+
+
+# 26: evaluation on one rank alone
+
+def evaluates_alone(rank):
+    torch.manual_seed(rank)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    ddp = DistributedDataParallel(model)
+    for _ in range(2):
+        ddp(torch.randn(8, 4)).sum().backward()
+    if rank == 0:
+        ddp.eval()
+        with torch.no_grad():
+            for _ in range(3):
+                ddp(torch.randn(8, 4))
+        ddp.train()
+    ddp(torch.randn(8, 4)).sum().backward()
+    # Rank 0's statistics come before each forward; the last forward's own come with the next.
+    ddp(torch.randn(8, 4))
+    ddp._sync_buffers()
+    return model[1].running_mean.tolist()
+
+
+def test_26_evaluation_on_one_rank_makes_no_call():
+    first, second = on_ranks(2, evaluates_alone)
+    assert first == second
+
+
+# 28: a weight in two places
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.output = torch.nn.Embedding(8, 4), torch.nn.Linear(4, 8, bias=False)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.output(self.embedding(tokens))
+
+
+def tied(rank):
+    tokens = torch.tensor([[0, 1, 2], [3, 4, 5]])
+    found = []
+    for views in (False, True):
+        torch.manual_seed(0)
+        alone, model = Tied(), Tied()
+        model.load_state_dict(alone.state_dict())
+        ddp = DistributedDataParallel(model, gradient_as_bucket_view=views)
+        (ddp(tokens[rank]).square().sum() * 2).backward()
+        alone(tokens.flatten()).square().sum().backward()
+        assert len(list(ddp.parameters())) == 1
+        assert_close(model.embedding.weight.grad, alone.embedding.weight.grad)
+        found.append(model.embedding.weight.grad.tolist())
+    return found
+
+
+def test_28_the_gradient_of_a_tied_weight_is_the_sum_of_its_uses():
+    first, second = on_ranks(2, tied)
+    assert first == second
 
 
 def uneven(rank):
