@@ -16,6 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _C
 
+_NOTHING = 64 * torch.finfo(torch.float32).eps  # of a column, against the longest one: rounding
 _log = logging.getLogger(__name__)
 _under_way = {}  # id of a state -> its buckets of this step that are not over
 _layouts = WeakIdKeyDictionary()  # a bucket's first parameter -> what the bucket was in the step before
@@ -126,7 +127,7 @@ class _Bucket:
         for part, (_, gradient) in zip(self.plain_parts, self.plain):
             part.copy_(gradient)
         for matrices, p, q in zip(self.matrices, self.ps, self.qs):
-            torch.bmm(matrices, q, out=p)
+            _multiply(matrices, q, p)
         self._average(self.sent, self._start_q)
 
     def advance(self):
@@ -212,7 +213,7 @@ class _Bucket:
             target.copy_(part)
         for matrices, p, q in zip(self.matrices, self.ps, self.qs):
             orthonormalise(p)
-            torch.bmm(matrices.transpose(1, 2), p, out=q)
+            q.copy_(torch.bmm(p.transpose(1, 2), matrices).transpose(1, 2))  # half the time of M' P
         if self.state.use_error_feedback:
             self._keep_error()
         if self.qs:
@@ -259,20 +260,32 @@ def _cut(memory, *lists):
     return views
 
 
+def _multiply(matrices, q, p):
+    """p = M q, by (q' M')' where that is faster: two to four rows, as measured with MKL."""
+    if 2 <= q.shape[2] <= 4:
+        p.copy_(torch.bmm(q.transpose(1, 2).contiguous(), matrices.transpose(1, 2)).transpose(1, 2))
+    else:
+        torch.bmm(matrices, q, out=p)
+
+
 def orthonormalise(matrices, draw=None):
     """Makes the columns of each [n, r] of [b, n, r] orthonormal, in place. A column that those before it span, but for rounding, has no direction of
     its own that all ranks would agree on: it becomes 0, or, with `draw`, random. With `draw` so does one that is not finite."""
     q, r = torch.linalg.qr(matrices)
-    sizes = r.diagonal(dim1=1, dim2=2).abs()
-    if (sizes > 64 * torch.finfo(sizes.dtype).eps * sizes.amax(1, keepdim=True)).all():
+    if all(_are_independent(sizes) for sizes in r.diagonal(dim1=1, dim2=2).abs().tolist()):
         matrices.copy_(q)
         return
     for matrix in matrices:
         _gram_schmidt(matrix, draw)
 
 
+def _are_independent(sizes):
+    """By what is left of each column; not if one is not finite."""
+    return all(size > _NOTHING * max(sizes) for size in sizes)
+
+
 def _gram_schmidt(matrix, draw):
-    smallest = 64 * torch.finfo(matrix.dtype).eps * torch.linalg.vector_norm(matrix, dim=0).max()
+    smallest = _NOTHING * torch.linalg.vector_norm(matrix, dim=0).max()
     for i in range(matrix.shape[1]):
         column, before = matrix[:, i], matrix[:, :i]
         size = _reject(column, before)
