@@ -84,6 +84,31 @@ def missing_at_the_start(rank):
     return caught(lambda: dist.init_process_group("tandem", store=store, rank=rank, world_size=3, timeout=datetime.timedelta(seconds=2)))
 
 
+def part_fails(rank):
+    """A group of two fails; the world and groups made later live on."""
+    group = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=1))
+    found = caught(lambda: dist.all_reduce(torch.ones(2), group=group)) if rank == 0 else None
+    dist.all_reduce(torch.ones(3))
+    if rank == 1:
+        found = caught(lambda: dist.all_reduce(torch.ones(2), group=group))
+    later, sum_of_ranks = dist.new_group([0, 1]), torch.tensor([float(rank)])
+    if rank < 2:
+        dist.all_reduce(sum_of_ranks, group=later)
+    return found, sum_of_ranks.item()
+
+
+def parent_goes_first(rank):
+    group, t = dist.new_group([0, 1]), torch.ones(1000)
+    backend = dist.group.WORLD._get_backend(CPU)
+    backend.shutdown()
+    dist.all_reduce(t, group=group)  # what both share stays while one lives
+    work = dist.all_reduce(t, group=group, async_op=True)
+    dist.destroy_process_group()
+    work.wait()
+    assert torch.equal(t, torch.full((1000,), 4.0))
+    return caught(lambda: group.allreduce([t]))[1]
+
+
 def test_different_calls_are_an_error_on_all_ranks():
     for rank, seen in enumerate(on_ranks(2, mismatch)):
         for name in ("sync", "wait", "wait again", "future"):
@@ -120,3 +145,14 @@ def test_who_does_not_come_to_the_start_is_named(tmp_path):
     results = on_ranks(3, missing_at_the_start, init=False, env={"STORE": str(tmp_path / "store")})
     for kind, text, seconds in results[:2]:
         assert kind == "DistBackendError" and " Timed out " in text and "rank 2" in text and seconds < 4, text
+
+
+def test_a_group_that_fails_leaves_the_others_alone():
+    (first, one), (second, other), (none, _) = on_ranks(3, part_fails)
+    assert one == other == 1.0 and none is None
+    for name, text, _ in (first, second):
+        assert name == "DistBackendError" and "rank 1 did not arrive within 1 s" in text and "default_pg" in text, text
+
+
+def test_groups_may_be_destroyed_in_any_order():
+    assert all("the process group was destroyed" in text for text in on_ranks(2, parent_goes_first))
