@@ -1,24 +1,26 @@
 /* bucket_names.cpp - the lists, a model each. */
 #include "bucket_names.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
 namespace tandem {
 
-std::atomic<bool> bucket_names_are_there = false;
+std::atomic<size_t> smallest_bucket = SIZE_MAX; /* while there is none */
 
 namespace {
 
 struct Bucket {
-    size_t nbytes;
+    size_t count, nbytes;
     std::string name;
-    const void *storage; /* nullptr: not known yet */
+    const void *storage = nullptr; /* not known yet */
 };
 
 struct Model {
     std::string group;
     std::vector<Bucket> buckets; /* in the order of their calls */
+    size_t next = 0;             /* whose call is due */
 };
 
 /* Never freed: threads outlive static objects. */
@@ -33,14 +35,44 @@ Models &models()
     return *all;
 }
 
-/* The one at `storage`; nullptr: the first of that size whose storage is unknown. With the lock held. */
-Bucket *find(const std::string &group, const void *storage, size_t nbytes)
+using IsIt = bool (*)(const Model &model, const Bucket &bucket, const at::Tensor &tensor);
+
+bool is_itself(const Model &, const Bucket &bucket, const at::Tensor &tensor)
+{
+    return bucket.nbytes == tensor.nbytes() && bucket.storage == tensor.storage().data();
+}
+
+/* Its turn has come, and nothing is known that says otherwise. */
+bool is_due(const Model &model, const Bucket &bucket, const at::Tensor &tensor)
+{
+    return &bucket == &model.buckets[model.next] && bucket.count == static_cast<size_t>(tensor.numel()) &&
+           (bucket.storage == nullptr || bucket.nbytes != tensor.nbytes());
+}
+
+/* With the lock held. */
+const Bucket *find(const std::string &group, const at::Tensor &tensor, IsIt is_it)
 {
     for (auto &[key, model] : models().by_key)
-        for (Bucket &bucket : model.buckets)
-            if (bucket.storage == storage && bucket.nbytes == nbytes && model.group == group)
-                return &bucket;
+        for (size_t i = 0; i < model.buckets.size() && model.group == group; i++) {
+            Bucket &bucket = model.buckets[i];
+            if (!is_it(model, bucket, tensor))
+                continue;
+            if (bucket.nbytes == tensor.nbytes())
+                bucket.storage = tensor.storage().data();
+            model.next = (i + 1) % model.buckets.size();
+            return &bucket;
+        }
     return nullptr;
+}
+
+/* With the lock held. */
+void find_smallest()
+{
+    size_t smallest = SIZE_MAX;
+    for (const auto &[key, model] : models().by_key)
+        for (const Bucket &bucket : model.buckets)
+            smallest = std::min(smallest, bucket.count);
+    smallest_bucket = smallest;
 }
 
 } // namespace
@@ -48,33 +80,29 @@ Bucket *find(const std::string &group, const void *storage, size_t nbytes)
 void set_bucket_names(uint64_t key, const std::string &group, const BucketNames &names)
 {
     Model model = {group, {}};
-    for (const auto &[nbytes, name] : names)
-        model.buckets.push_back({nbytes, name, nullptr});
+    for (const auto &[count, nbytes, name] : names)
+        model.buckets.push_back({count, nbytes, name});
     const std::lock_guard<std::mutex> guard(models().lock);
     models().by_key[key] = std::move(model);
-    bucket_names_are_there = true;
+    find_smallest();
 }
 
 void forget_bucket_names(uint64_t key)
 {
     const std::lock_guard<std::mutex> guard(models().lock);
     models().by_key.erase(key);
-    bucket_names_are_there = !models().by_key.empty();
+    find_smallest();
 }
 
 std::string bucket_name(const std::string &group, const at::Tensor &tensor)
 {
     if (!tensor.has_storage())
         return "";
-    const void *storage = tensor.storage().data();
     const std::lock_guard<std::mutex> guard(models().lock);
-    Bucket *bucket = find(group, storage, tensor.nbytes());
+    const Bucket *bucket = find(group, tensor, is_itself);
     if (bucket == nullptr)
-        bucket = find(group, nullptr, tensor.nbytes());
-    if (bucket == nullptr)
-        return "";
-    bucket->storage = storage;
-    return bucket->name;
+        bucket = find(group, tensor, is_due);
+    return bucket != nullptr ? bucket->name : "";
 }
 
 } // namespace tandem

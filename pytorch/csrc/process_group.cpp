@@ -96,7 +96,7 @@ ProcessGroupTandem::Call::Call(ProcessGroupTandem &owner, c10d::OpType call_type
 void ProcessGroupTandem::label(const Call &call, at::TensorList tensors)
 {
     const char *text = labels_.of(call.type, name_, pg_desc_);
-    if (call.type == c10d::OpType::ALLREDUCE && call.is_async && have_bucket_names()) {
+    if (call.type == c10d::OpType::ALLREDUCE && tensors.size() == 1 && may_be_bucket(tensors.front())) {
         const std::string bucket = bucket_name(name_, tensors.front());
         if (!bucket.empty())
             return call.group->label_once(text + (", " + bucket));

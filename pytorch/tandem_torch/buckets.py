@@ -74,9 +74,9 @@ def _say(ddp, key):
         buckets = [(bucket.buffer(), bucket.parameters()) for bucket in ddp.reducer._get_zeros_like_grad_buckets()]
     except (AttributeError, RuntimeError):
         return False
-    sizes = [buffer.nbytes if buffer.device.type == "cpu" else 0 for buffer, _ in buckets]
+    sizes = [(buffer.numel(), buffer.nbytes) for buffer, _ in buckets]
     texts = [_text([names.get(id(parameter), "?") for parameter in parameters]) for _, parameters in buckets]
-    _C.set_bucket_names(key, ddp.process_group.group_name, list(zip(sizes, texts)))
+    _C.set_bucket_names(key, ddp.process_group.group_name, [(*size, text) for size, text in zip(sizes, texts)])
     return True
 
 

@@ -49,7 +49,7 @@ def test_a_mismatch_names_each_ranks_call_on_every_rank(transport):
 # ranks that are elsewhere: rank 0 in a call of all, rank 1 in one of a pair or in a recv, rank 2 asleep
 
 def apart(rank):
-    pair = dist.new_group([1, 2], group_desc="pair", timeout=seconds(1.6))
+    pair = dist.new_group([1, 2], group_desc="pair", timeout=seconds(2))
     trio = dist.new_group(group_desc="trio", timeout=seconds(0.8))
     rest = dist.new_group(timeout=seconds(10))
     dist.barrier()
@@ -57,7 +57,7 @@ def apart(rank):
     if rank == 1:
         own = text_of(lambda: dist.all_reduce(t, group=pair))
     if rank == 2:
-        time.sleep(2)
+        time.sleep(2.4)
     missed = text_of(lambda: dist.all_reduce(t))
     dist.barrier(rest)
     if rank == 2:
@@ -67,16 +67,16 @@ def apart(rank):
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 def test_a_time_out_says_where_the_missing_ranks_are(transport):
-    results = on_ranks(3, apart, timeout_s=0.8, env={"TANDEM_TRANSPORT": transport})
+    results = on_ranks(3, apart, timeout_s=1.2, env={"TANDEM_TRANSPORT": transport})
     for text, _, in_recv in results:
-        assert " Timed out " in text and "allreduce of 3 float32 (sum) [all_reduce of default_pg]: ranks 1, 2 did not arrive within 0.8 s" in text, text
+        assert " Timed out " in text and "allreduce of 3 float32 (sum) [all_reduce of default_pg]: ranks 1, 2 did not arrive within 1.2 s" in text, text
         assert "; rank 1 waits in call 1 of group " in text and 'allreduce of 3 float32 (sum) [all_reduce of "pair"]' in text, text
         assert "; rank 2 is in no call that is known here" in text, text
         assert transport == "tcp" or ", barrier [barrier of default_pg]" in text, text
         assert 'rank 1 waits for a message from rank 2 with tag 4 [recv of "trio"]' in in_recv, in_recv
         assert "rank 2 is in no call that is known here" in in_recv, in_recv
     text = results[1][1]
-    assert 'allreduce of 3 float32 (sum) [all_reduce of "pair"]: rank 1 did not arrive within 1.6 s; rank 1 is in no call' in text, text
+    assert 'allreduce of 3 float32 (sum) [all_reduce of "pair"]: rank 1 did not arrive within 2 s; rank 1 is in no call' in text, text
 
 
 # buckets of DDP
@@ -85,8 +85,8 @@ class Named(DistributedDataParallel):
     pass
 
 
-KINDS = {"plain": {}, "static": {"static_graph": True}, "unused": {"find_unused_parameters": True}, "view": {"gradient_as_bucket_view": True},
-         "subclass": {}, "compiled": {}, "stops": {}}
+KINDS = {"plain": {}, "static": {"static_graph": True, "gradient_as_bucket_view": True}, "unused": {"find_unused_parameters": True},
+         "compiled": {}, "bf16": {}, "stops": {}}
 
 
 def model(layers=3):
@@ -99,14 +99,19 @@ def step(ddp):
 
 
 def train(rank, kind):
-    group = dist.new_group(group_desc=kind, timeout=seconds(1 if kind == "stops" else 20))
-    dying = DistributedDataParallel(model(2), process_group=group)
-    step(dying)
-    del dying
-    gc.collect()
-    make = Named if kind == "subclass" else DistributedDataParallel
+    import tandem_torch
+
+    group = dist.new_group(group_desc=kind, timeout=seconds(0.7 if kind == "stops" else 20))
+    if kind == "plain":
+        dying = DistributedDataParallel(model(2), process_group=group)
+        step(dying)
+        del dying
+        gc.collect()
+    make = Named if kind == "static" else DistributedDataParallel
     cap = 2 if kind == "compiled" else 0.02  # a bucket a layer, once it is rebuilt; torch's compiler wants more than its first bucket
     ddp = make(model(), process_group=group, bucket_cap_mb=cap, **KINDS[kind])
+    if kind == "bf16":
+        ddp.register_comm_hook(group, tandem_torch.hooks.bf16)
     runs = torch.compile(ddp, backend="eager") if kind == "compiled" else ddp
     if kind != "static":  # which does not know no_sync at first
         with ddp.no_sync():
@@ -117,7 +122,7 @@ def train(rank, kind):
         step(runs)
     pickle.loads(pickle.dumps(ddp.module))
     if rank == 1:  # it leaves out the rest
-        return text_of(lambda: dist.barrier(group)) if kind != "stops" else time.sleep(1.5)
+        return text_of(lambda: dist.barrier(group)) if kind != "stops" else time.sleep(1)
     return text_of(lambda: (step(runs), dist.barrier(group)))
 
 
@@ -145,10 +150,12 @@ def test_a_bucket_is_named_by_its_parameters(tmp_path):
         "compiled": [whole] + [("2.bias ... 0.weight (6 parameters)", 12480)] * 3,
     }
     for kind, buckets in expected.items():
-        before, *found = bucket_calls(dump, kind)
-        assert before == ("0.weight ... 1.bias (4 parameters)", 8320)
+        found = bucket_calls(dump, kind)
+        if kind == "plain":
+            assert found.pop(0) == ("0.weight ... 1.bias (4 parameters)", 8320)
         assert found == buckets[:len(found)] and len(found) >= 4, (kind, found)
-        last = f'allreduce of {buckets[-2][1]} float32 (sum) [all_reduce of "{kind}", gradients of {buckets[-2][0]}]'
+        how = "bfloat16 (avg)" if kind == "bf16" else "float32 (sum)"
+        last = f'allreduce of {buckets[-2][1]} {how} [all_reduce of "{kind}", gradients of {buckets[-2][0]}]'
         assert last in texts[0][kind], texts[0][kind]
         if kind != "stops":
             assert last in texts[1][kind] and f'rank 1 makes barrier [barrier of "{kind}"]' in texts[1][kind], texts[1][kind]
