@@ -94,7 +94,9 @@ static void note_links(tdm_group *group, bool waits)
     if (waits == group->waits_for_links)
         return;
     group->waits_for_links = waits;
-    atomic_fetch_add(&group->world->link_busy, waits ? 1 : -1);
+    tdmi_world *world = group->world;
+    if (atomic_fetch_add(&world->link_busy, waits ? 1 : -1) == 0 && atomic_load(&world->waiters) > 0)
+        tdmi_node_ring(world->node, world->rank); /* who sleeps where no link is heard looks again */
 }
 
 /* False: the group has failed. */
