@@ -128,8 +128,9 @@ def a_training_taken_up_again_begins_plainly(rank):
 
 
 def a_backward_that_was_cut_off_leaves_nothing(rank):
-    state = state_of()
-    model = low_rank_model(state)
+    group = dist.new_group()
+    state = state_of(2, group)
+    model = low_rank_model(state, group=group)
     for number in range(4):
         step(model, drawn(number + rank))
 
@@ -140,6 +141,8 @@ def a_backward_that_was_cut_off_leaves_nothing(rank):
     with pytest.raises(ArithmeticError):
         step(model, drawn(rank))
     first.remove()
+    dist.destroy_process_group(group)
+    state.process_group = None
     model = low_rank_model(state)
     for number in range(6):
         averages = step(model, drawn(number + rank))

@@ -1,12 +1,13 @@
 """tandem_torch.hooks: averages against computed ones and against PyTorch's own hooks. Each number of ranks is one set of processes."""
 import gc
 import traceback
+from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
 from given import SHAPES, drawn, model_of, of_all, plain_average, step
-from powersgd_checks import POWERSGD
+from powersgd_checks import POWERSGD, state_of
 from ranks import on_ranks
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -163,10 +164,25 @@ def wrong_states_are_refused(rank):
             step(model_of(SHAPES, "nonsense", hook), drawn(rank))
 
 
+def a_missing_rank_is_an_error(rank):
+    from tandem_torch import hooks
+    for name in ("bf16", "powersgd"):
+        group = dist.new_group(timeout=timedelta(seconds=0.5))
+        state = group if name == "bf16" else state_of(2, group)
+        model = model_of(SHAPES, state, getattr(hooks, name), group=group)
+        step(model, drawn(rank))
+        if rank == 0:
+            with pytest.raises(dist.DistBackendError, match=" Timed out .*did not arrive"):
+                step(model, drawn(rank))
+        dist.barrier()
+        dist.destroy_process_group(group)
+
+
 CHECKS = {check.__name__: check for check in (
     micro_batches_travel_once, is_as_torchs_fp16, other_types_travel_as_they_are, feedback_makes_up_for_rounding,
     feedback_helps_all_ranks, feedback_follows_its_parameters, infinities_leave_nothing_behind, steps_use_the_same_blocks,
-    a_group_of_some_ranks, joined_ranks_send_zeros, wrong_states_are_refused)}
+    a_group_of_some_ranks, joined_ranks_send_zeros, wrong_states_are_refused,
+    a_missing_rank_is_an_error)}
 CHECKS |= {f"{name}_rounds_twice": lambda rank, name=name: rounds_twice(rank, name) for name in HALVES}
 CHECKS |= {f"{name}_in_bucket_views": lambda rank, name=name: rounds_twice(rank, name, gradient_as_bucket_view=True) for name in HALVES}
 CHECKS |= {"in_one_bucket": lambda rank: rounds_twice(rank, "bf16", bucket_cap_mb=25)}
