@@ -1,5 +1,5 @@
-/* handle.c - what a caller may want of a call under way besides waiting: a callback, another time-out, what it does and
- * why; and that a child of fork() keeps its hands off it. */
+/* handle.c - what a caller may want of a call under way besides waiting: whether it is over, a callback, another time-out, what it
+ * does and why; and that a child of fork() keeps its hands off it. */
 #include "group/group.h"
 
 #include "coll/explain.h"
@@ -7,6 +7,8 @@
 #include "core/fork.h"
 
 #include <stdio.h>
+
+#define CHECK_NS (5 * TDMI_NS_PER_MS) /* between two looks for failures by a rank that only tests */
 
 static void call_back(tdm_work *work, tdm_status status)
 {
@@ -29,6 +31,37 @@ void tdmi_group_give_up(tdm_group *group)
     const tdm_status status = tdmi_group_failure(group);
     for (tdm_work *work = group->made; work != NULL; work = work->next_made)
         call_back(work, status); /* those that are over have none left */
+}
+
+tdm_status tdm_work_test(tdm_work *work, bool *done)
+{
+    tdm_group *group = work->group;
+    bool moved = false;
+    tdm_status status = tdmi_group_check_process(group);
+    if (status != TDM_OK || work->set != NULL)
+        return status != TDM_OK ? status : tdmi_set_test(group, work->set, done);
+    pthread_mutex_lock(&group->lock);
+    if (!work->done && tdmi_group_failure(group) == TDM_OK)
+        tdmi_group_advance(group, true, &moved);
+    *done = work->done;
+    pthread_mutex_unlock(&group->lock);
+    if (*done)
+        return TDM_OK;
+    tdmi_world_advance(group->world, group, true, &moved);
+    if (!moved) {
+        pthread_mutex_lock(&group->lock);
+        if (tdmi_now_ns() - group->heard_ns > CHECK_NS)
+            tdmi_group_check(group);
+        pthread_mutex_unlock(&group->lock);
+    }
+    status = tdmi_group_failure(group);
+    *done = status != TDM_OK;
+    if (*done) {
+        pthread_mutex_lock(&group->lock);
+        tdmi_group_record_failure(group);
+        pthread_mutex_unlock(&group->lock);
+    }
+    return status;
 }
 
 void tdm_work_on_done(tdm_work *work, tdm_done fn, void *arg)

@@ -11,7 +11,6 @@
 
 #define SPIN_ROUNDS 20 /* times */
 #define SPIN_POLLS 50  /* some 50 us */
-#define CHECK_NS (5 * TDMI_NS_PER_MS) /* between two looks for failures by a rank that only tests */
 
 static tdm_status take_idle(tdm_group *group, tdm_work **out)
 {
@@ -396,37 +395,6 @@ tdm_status tdmi_group_message(tdm_group *group, const tdmi_message *message, tdm
     if (status != TDM_OK)
         return status;
     return hand_out(work, work_out);
-}
-
-tdm_status tdm_work_test(tdm_work *work, bool *done)
-{
-    tdm_group *group = work->group;
-    bool moved = false;
-    tdm_status status = tdmi_group_check_process(group);
-    if (status != TDM_OK || work->set != NULL)
-        return status != TDM_OK ? status : tdmi_set_test(group, work->set, done);
-    pthread_mutex_lock(&group->lock);
-    if (!work->done && tdmi_group_failure(group) == TDM_OK)
-        tdmi_group_advance(group, true, &moved);
-    *done = work->done;
-    pthread_mutex_unlock(&group->lock);
-    if (*done)
-        return TDM_OK;
-    tdmi_world_advance(group->world, group, true, &moved);
-    if (!moved) {
-        pthread_mutex_lock(&group->lock);
-        if (tdmi_now_ns() - group->heard_ns > CHECK_NS)
-            tdmi_group_check(group);
-        pthread_mutex_unlock(&group->lock);
-    }
-    status = tdmi_group_failure(group);
-    *done = status != TDM_OK;
-    if (*done) {
-        pthread_mutex_lock(&group->lock);
-        tdmi_group_record_failure(group);
-        pthread_mutex_unlock(&group->lock);
-    }
-    return status;
 }
 
 tdm_status tdm_work_wait(tdm_work *work)
