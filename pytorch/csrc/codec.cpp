@@ -24,41 +24,31 @@ tdm_dtype wire_type(at::ScalarType half)
     return half == at::kBFloat16 ? TDM_BF16 : TDM_F16;
 }
 
-/* all_reduce of `tensor`, then after(), then the future gives `result`. is_last: here and now. */
+/* all_reduce of `tensor`, then after(), then the future gives `result`. */
 template <typename After>
-FuturePointer reduce(const GroupPointer &group, const at::Tensor &tensor, c10d::ReduceOp::RedOpType op, bool is_last, c10::IValue result, After after)
+FuturePointer reduce(const GroupPointer &group, const at::Tensor &tensor, c10d::ReduceOp::RedOpType op, c10::IValue result, After after)
 {
     c10d::AllreduceOptions options;
     options.reduceOp = op;
-    options.asyncOp = !is_last;
     std::vector<at::Tensor> tensors = {tensor};
-    const auto work = group->allreduce(tensors, options);
-    if (!is_last) {
-        const auto given = std::make_shared<c10::IValue>(std::move(result)); /* goes on: the worker must not be who drops it */
-        return work->getFuture()->then(
-            [given, after](c10::ivalue::Future &reduced) {
-                reduced.value(); /* raises what the call did */
-                after();
-                return std::move(*given);
-            },
-            c10::PyObjectType::get());
-    }
-    if (work != nullptr)
-        work->wait();
-    after();
-    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::PyObjectType::get());
-    future->markCompleted(std::move(result));
-    return future;
+    const auto given = std::make_shared<c10::IValue>(std::move(result)); /* goes on: the worker must not be who drops it */
+    return group->allreduce(tensors, options)->getFuture()->then(
+        [given, after](c10::ivalue::Future &reduced) {
+            reduced.value(); /* raises what the call did */
+            after();
+            return std::move(*given);
+        },
+        c10::PyObjectType::get());
 }
 
-FuturePointer average_as_it_is(const GroupPointer &group, const at::Tensor &gradient, bool is_last, c10::IValue result)
+FuturePointer average_as_it_is(const GroupPointer &group, const at::Tensor &gradient, c10::IValue result)
 {
     const bool is_sparse = gradient.is_sparse(); /* these can only be summed */
     if (is_sparse) {
         const at::NoGradGuard no_grad;
         gradient.div_(group->getSize());
     }
-    return reduce(group, gradient, is_sparse ? c10d::ReduceOp::SUM : c10d::ReduceOp::AVG, is_last, std::move(result), [] {});
+    return reduce(group, gradient, is_sparse ? c10d::ReduceOp::SUM : c10d::ReduceOp::AVG, std::move(result), [] {});
 }
 
 FuturePointer average_as(at::ScalarType half, const GroupPointer &group, const c10d::GradBucket &bucket, Residuals *residuals,
@@ -73,7 +63,7 @@ FuturePointer average_as(at::ScalarType half, const GroupPointer &group, const c
     void *const data = wire.mutable_data_ptr();
     const at::Tensor residual = residuals != nullptr ? residuals->of(bucket) : at::Tensor();
     check(tdm_cast_compress(dtype, values, residuals != nullptr ? residual.mutable_data_ptr<float>() : nullptr, data, count));
-    return reduce(group, wire, c10d::ReduceOp::AVG, bucket.isLast(), std::move(result), [dtype, wire, values, count] {
+    return reduce(group, wire, c10d::ReduceOp::AVG, std::move(result), [dtype, wire, values, count] {
         check(tdm_cast_decompress(dtype, wire.const_data_ptr(), values, count));
     });
 }
@@ -89,7 +79,7 @@ FuturePointer average(const GroupPointer &group, const c10d::GradBucket &bucket,
     const bool is_float = gradient.scalar_type() == at::kFloat && gradient.layout() == at::kStrided;
     if (half.has_value() && is_float && gradient.is_contiguous())
         return average_as(*half, group, bucket, residuals, std::move(result));
-    return average_as_it_is(group, gradient, bucket.isLast(), std::move(result));
+    return average_as_it_is(group, gradient, std::move(result));
 }
 
 bool Residuals::is_of(const Slot &slot, const std::vector<at::Tensor> &parameters)

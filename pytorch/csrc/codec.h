@@ -1,7 +1,6 @@
 /* codec.h - buckets of DistributedDataParallel averaged, as halves on the way: what tandem_torch.hooks does in one call a bucket.
  *
- * A bucket is rounded to halves in the thread that runs backward, and widened again, in place, by whoever finishes the collective: the worker
- * beside backward, or, for a step's last bucket, after which there is nothing to overlap with, the calling thread itself. */
+ * A bucket is rounded to halves in the thread that runs backward, and widened again, in place, by the worker when the collective is over. */
 #pragma once
 
 #include <ATen/core/Tensor.h>
