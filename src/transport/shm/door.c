@@ -1,12 +1,9 @@
 /* door.c - abstract unix sockets, SO_PEERCRED, SCM_RIGHTS. */
 #include "transport/shm/door.h"
 
-#include "core/clock.h"
 #include "core/log.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,15 +20,6 @@ static socklen_t address_of(const char *name, struct sockaddr_un *out)
     size_t length = strlen(name);
     memcpy(out->sun_path + 1, name, length); /* a zero in front: abstract */
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-}
-
-static int milliseconds_left(int64_t deadline_ns)
-{
-    int64_t left = deadline_ns - tdmi_now_ns();
-    if (left <= 0)
-        return 0;
-    left = (left + TDMI_NS_PER_MS - 1) / TDMI_NS_PER_MS;
-    return left > INT_MAX ? INT_MAX : (int)left;
 }
 
 tdm_status tdmi_door_open(int *fd_out, char name[TDMI_DOOR_NAME_MAX])
@@ -67,49 +55,83 @@ static bool same_user(int fd, int *pid_out)
     return true;
 }
 
-tdm_status tdmi_door_accept(int door, const tdmi_auth_key *key, int64_t deadline_ns, int *fd_out, int *pid_out)
+/* What the handshake has to say; it is short, and the socket empty. */
+static tdm_status speak(tdmi_knock *knock)
 {
-    for (;;) {
-        struct pollfd item = {.fd = door, .events = POLLIN};
-        int ready = poll(&item, 1, milliseconds_left(deadline_ns));
-        if (ready == 0 && tdmi_deadline_passed(deadline_ns))
-            return tdmi_fail(TDM_ERR_TIMEOUT, "no peer connected in time");
-        if (ready <= 0)
-            continue;
-        int fd = accept4(door, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE)
-                return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot accept a peer's connection; raise `ulimit -n`");
-            continue;
-        }
-        if (same_user(fd, pid_out) && tdmi_auth_accept(fd, key, PURPOSE, deadline_ns) == TDM_OK) {
-            *fd_out = fd;
-            return TDM_OK;
-        }
-        log_debug(TDM_LOG_TRANSPORT, "dropped a stranger at the node's door: %s", tdm_error_text());
-        close(fd);
-    }
+    const tdmi_auth *auth = &knock->auth;
+    const ssize_t sent = auth->out_nbytes > 0 ? send(knock->fd, auth->out, auth->out_nbytes, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+    if (sent == (ssize_t)auth->out_nbytes)
+        return TDM_OK;
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
+        return tdmi_fail(TDM_ERR_PEER_LOST, "the peer closed its unix socket");
+    return tdmi_fail_errno(TDM_ERR_SYSTEM, sent < 0 ? errno : EAGAIN, "a peer of this node does not read its unix socket");
 }
 
-tdm_status tdmi_door_connect(const char *name, const tdmi_auth_key *key, int64_t deadline_ns, int *fd_out, int *pid_out)
+static tdm_status begin(tdmi_knock *knock, const tdmi_auth_key *key, bool is_acceptor)
+{
+    const tdm_status status = tdmi_auth_begin(&knock->auth, key, PURPOSE, is_acceptor);
+    return status == TDM_OK ? speak(knock) : status;
+}
+
+tdm_status tdmi_door_answer(int door, const tdmi_auth_key *key, tdmi_knock *out)
+{
+    *out = (tdmi_knock){.fd = accept4(door, NULL, NULL, SOCK_CLOEXEC)};
+    if (out->fd < 0 && (errno == EMFILE || errno == ENFILE))
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot accept a peer's connection; raise `ulimit -n`");
+    if (out->fd < 0)
+        return TDM_OK;
+    const bool known = same_user(out->fd, &out->pid);
+    const tdm_status status = known ? begin(out, key, true) : TDM_OK;
+    if (!known || status != TDM_OK) {
+        log_debug(TDM_LOG_TRANSPORT, "dropped a stranger at the node's door: %s", known ? tdm_error_text() : "of another user");
+        close(out->fd);
+        out->fd = -1;
+    }
+    return TDM_OK;
+}
+
+tdm_status tdmi_door_knock(const char *name, const tdmi_auth_key *key, tdmi_knock *out)
 {
     struct sockaddr_un address;
-    socklen_t length = address_of(name, &address);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
+    const socklen_t length = address_of(name, &address);
+    *out = (tdmi_knock){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    if (out->fd < 0)
         return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot make a unix socket");
-    tdm_status status = TDM_OK;
-    if (connect(fd, (struct sockaddr *)&address, length) != 0)
-        status = tdmi_fail_errno(TDM_ERR_PEER_LOST, errno, "cannot connect to the unix socket @%s", name);
-    else if (!same_user(fd, pid_out))
-        status = tdmi_fail(TDM_ERR_AUTH, "the unix socket @%s belongs to another user", name);
-    else
-        status = tdmi_auth_connect(fd, key, PURPOSE, deadline_ns);
-    if (status != TDM_OK) {
-        close(fd);
-        return status;
+    if (connect(out->fd, (struct sockaddr *)&address, length) != 0)
+        return tdmi_fail_errno(TDM_ERR_PEER_LOST, errno, "cannot connect to the unix socket @%s", name);
+    if (!same_user(out->fd, &out->pid))
+        return tdmi_fail(TDM_ERR_AUTH, "the unix socket @%s belongs to another user", name);
+    return begin(out, key, false);
+}
+
+tdm_status tdmi_knock_step(tdmi_knock *knock, bool *proved)
+{
+    tdmi_auth *auth = &knock->auth;
+    while (auth->want > 0) {
+        const ssize_t got = recv(knock->fd, knock->in + knock->held, auth->want - knock->held, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return TDM_OK;
+        if (got <= 0)
+            return tdmi_fail(TDM_ERR_PEER_LOST, "the peer closed its unix socket before it had proved the job's secret");
+        knock->held += (size_t)got;
+        if (knock->held < auth->want)
+            continue;
+        knock->held = 0;
+        tdm_status status = tdmi_auth_step(auth, knock->in);
+        if (status != TDM_OK) {
+            char text[TDMI_ERROR_TEXT_MAX];
+            snprintf(text, sizeof text, "%s", tdm_error_text());
+            (void)!speak(knock); /* the last word */
+            tdmi_error_set_text(text);
+            return status;
+        }
+        status = speak(knock);
+        if (status != TDM_OK)
+            return status;
     }
-    *fd_out = fd;
+    *proved = true;
     return TDM_OK;
 }
 

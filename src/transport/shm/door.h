@@ -12,9 +12,21 @@
 
 /* Listens in the abstract namespace under a random name: nothing to clean up, however the process ends. */
 tdm_status tdmi_door_open(int *fd_out, char name[TDMI_DOOR_NAME_MAX]);
-/* The next peer that proves itself; strangers are dropped. *pid_out: its process, 0 where it cannot be seen from here. */
-tdm_status tdmi_door_accept(int door, const tdmi_auth_key *key, int64_t deadline_ns, int *fd_out, int *pid_out);
-tdm_status tdmi_door_connect(const char *name, const tdmi_auth_key *key, int64_t deadline_ns, int *fd_out, int *pid_out);
+
+/* A connection on which the handshake is under way. */
+typedef struct tdmi_knock {
+    int fd;  /* -1: none */
+    int pid; /* the other end's process, 0 where it cannot be seen from here */
+    tdmi_auth auth;
+    uint8_t in[TDMI_AUTH_BYTES_MAX];
+    size_t held; /* bytes of `in` */
+} tdmi_knock;
+/* Connects to a door and says the first word. */
+tdm_status tdmi_door_knock(const char *name, const tdmi_auth_key *key, tdmi_knock *out);
+/* Lets in one who has knocked; out->fd is -1 if nobody of this user has. */
+tdm_status tdmi_door_answer(int door, const tdmi_auth_key *key, tdmi_knock *out);
+/* Takes what the other end has said and answers; *proved: it knows the secret, and knows that this end does. Never blocks. */
+tdm_status tdmi_knock_step(tdmi_knock *knock, bool *proved);
 
 /* Sends a message, with `passed` unless it is -1. Never blocks: TDM_ERR_SYSTEM when the other end has not read for long,
  * TDM_ERR_PEER_LOST when it is gone. */

@@ -1,23 +1,16 @@
-/* node.c - meeting the ranks of this host, and places in their memory. Bells and life are in bell.c.
+/* node.c - this rank's place among the ranks of its host. Meeting them is in join.c, bells and life are in bell.c.
  *
  * Threads: the rank's own threads. `lock` guards the lists of regions; arenas and doors do not change after joining. */
 #include "transport/shm/node_parts.h"
 
-#include "core/clock.h"
 #include "core/config.h"
 #include "core/cpu.h"
 #include "core/fork.h"
-#include "core/log.h"
 #include "core/memory.h"
-#include "transport/bytes.h"
 #include "transport/shm/available.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(tdmi_control) <= TDMI_ARENA_HEAD, "the control page holds it");
@@ -86,135 +79,6 @@ void tdmi_node_card_of(const tdmi_node *node, tdmi_node_card *out)
     out->rank = node->rank;
     out->arena_number = tdmi_arena_number(node->peers[node->rank].arena);
     memcpy(out->door, node->door_name, sizeof out->door);
-}
-
-/* hello: 'H', rank at 4, arena bytes at 8, arena number at 16; the arena's descriptor comes with it. */
-static tdm_status say_hello(const tdmi_node *node, int fd)
-{
-    const tdmi_arena *arena = node->peers[node->rank].arena;
-    uint8_t message[TDMI_DOOR_MESSAGE] = {'H'};
-    tdmi_put_u32(message + 4, (uint32_t)node->rank);
-    tdmi_put_u64(message + 8, tdmi_arena_nbytes(arena));
-    tdmi_put_u64(message + 16, tdmi_arena_number(arena));
-    return tdmi_door_send(fd, message, tdmi_arena_fd(arena));
-}
-
-static tdm_status take_arena(tdmi_node_peer *peer, const uint8_t *message, int passed)
-{
-    peer->arena = tdmi_arena_find(tdmi_get_u64(message + 16));
-    if (peer->arena != NULL) {
-        close(passed);
-        peer->same_process = true;
-    } else {
-        tdm_status status = tdmi_arena_map(passed, tdmi_get_u64(message + 8), &peer->arena);
-        if (status != TDM_OK)
-            return status;
-    }
-    peer->control = (tdmi_control *)(void *)tdmi_arena_base(peer->arena);
-    return TDM_OK;
-}
-
-/* Takes fd. expected: the rank that must be there, or -1 for any lower one that is not connected yet. */
-static tdm_status hear_hello(tdmi_node *node, int fd, int pid, int expected, int64_t deadline_ns)
-{
-    uint8_t message[TDMI_DOOR_MESSAGE];
-    int passed = -1;
-    tdmi_door_event event;
-    while ((event = tdmi_door_receive(fd, message, &passed)) == TDMI_DOOR_EMPTY) {
-        int64_t left = deadline_ns - tdmi_now_ns();
-        struct pollfd item = {.fd = fd, .events = POLLIN};
-        if (left <= 0 || poll(&item, 1, (int)(left / TDMI_NS_PER_MS % 1000) + 1) < 0) {
-            if (left > 0 && errno == EINTR)
-                continue;
-            close(fd);
-            return tdmi_fail(TDM_ERR_TIMEOUT, "a rank of this node connected but did not say which one it is in time");
-        }
-    }
-    int rank = event == TDMI_DOOR_MESSAGE_CAME && message[0] == 'H' ? (int)tdmi_get_u32(message + 4) : -1;
-    bool wanted = rank >= 0 && rank < node->world_size && node->peers[rank].fd < 0 && passed >= 0 &&
-                  (expected >= 0 ? rank == expected : rank < node->rank);
-    if (!wanted) {
-        if (passed >= 0)
-            close(passed);
-        close(fd);
-        return tdmi_fail(TDM_ERR_PEER_LOST, "a rank of this node closed its connection, or two ranks have the same number");
-    }
-    tdmi_node_peer *peer = &node->peers[rank];
-    tdm_status status = take_arena(peer, message, passed);
-    if (status != TDM_OK) {
-        close(fd);
-        return status;
-    }
-    tdmi_fork_hide(fd);
-    peer->fd = fd;
-    peer->pid = pid;
-    if (!peer->same_process && pid > 0)
-        peer->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* sees a death even where a child keeps the socket open all the same */
-    return TDM_OK;
-}
-
-static tdm_status meet_lower(tdmi_node *node, int lower, const tdmi_auth_key *key, int64_t deadline_ns)
-{
-    for (int met = 0; met < lower; met++) {
-        int fd, pid = 0;
-        tdm_status status = tdmi_door_accept(node->door, key, deadline_ns, &fd, &pid);
-        if (status != TDM_OK)
-            return status;
-        status = say_hello(node, fd);
-        if (status != TDM_OK) {
-            close(fd);
-            return status;
-        }
-        status = hear_hello(node, fd, pid, -1, deadline_ns);
-        if (status != TDM_OK)
-            return status;
-    }
-    return TDM_OK;
-}
-
-static tdm_status meet_higher(tdmi_node *node, const tdmi_node_card *card, const tdmi_auth_key *key, int64_t deadline_ns)
-{
-    int fd, pid = 0;
-    tdm_status status = tdmi_door_connect(card->door, key, deadline_ns, &fd, &pid);
-    if (status != TDM_OK)
-        return status;
-    status = say_hello(node, fd);
-    if (status != TDM_OK) {
-        close(fd);
-        return status;
-    }
-    return hear_hello(node, fd, pid, card->rank, deadline_ns);
-}
-
-static void list_unmet(const tdmi_node *node, const tdmi_node_card *cards, int count, char *text, size_t nbytes)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < count; i++)
-        if (cards[i].rank < node->rank && node->peers[cards[i].rank].fd < 0 && used < nbytes)
-            used += (size_t)snprintf(text + used, nbytes - used, "%s%d", used > 0 ? ", " : "", cards[i].rank);
-}
-
-tdm_status tdmi_node_join(tdmi_node *node, const tdmi_node_card *cards, int count, const tdmi_auth_key *key, int64_t deadline_ns)
-{
-    int lower = 0;
-    for (int i = 0; i < count; i++)
-        lower += cards[i].rank < node->rank;
-    tdm_status status = meet_lower(node, lower, key, deadline_ns);
-    if (status != TDM_OK) {
-        char unmet[256];
-        list_unmet(node, cards, count, unmet, sizeof unmet);
-        return tdmi_fail_while(status, "rank %d was waiting for ranks of its node: %s", node->rank, unmet);
-    }
-    for (int i = 0; i < count && status == TDM_OK; i++)
-        if (cards[i].rank > node->rank) {
-            status = meet_higher(node, &cards[i], key, deadline_ns);
-            if (status != TDM_OK)
-                (void)tdmi_fail_while(status, "rank %d was connecting to rank %d of its node", node->rank, cards[i].rank);
-        }
-    close(node->door);
-    node->door = -1;
-    return status;
 }
 
 void tdmi_node_destroy(tdmi_node *node)

@@ -1,4 +1,4 @@
-/* node_parts.h - the inside of a node, shared by node.c, bell.c, reader.c and region.c. */
+/* node_parts.h - the inside of a node, shared by node.c, join.c, bell.c, reader.c and region.c. */
 #ifndef TDMI_TRANSPORT_SHM_NODE_PARTS_H
 #define TDMI_TRANSPORT_SHM_NODE_PARTS_H
 
