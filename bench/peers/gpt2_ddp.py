@@ -8,9 +8,7 @@ FILE.bin: uint16 tokens. Rank 0 prints one JSON line: median_step_ms, tokens_per
 import argparse
 import json
 import os
-import statistics
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP
-from torch_backend import open_group
+from torch_backend import open_group, timed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/torch"))
 from reference import Config, new_model  # noqa: E402
@@ -65,21 +63,12 @@ def main():
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    def timed(count):
-        times = []
-        for _ in range(count):
-            dist.barrier()
-            began = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - began)
-        return statistics.median(times)
-
-    timed(WARM_UP)
-    median = timed(a.steps)
+    timed(step, WARM_UP)
+    median = timed(step, a.steps)
     found = {"median_step_ms": median * 1e3, "tokens_per_s": world * a.batch * a.seq / median}
     if not a.fsdp:
         with model.no_sync():
-            found["comm_share"] = max(0.0, 1 - timed(3) / median)
+            found["comm_share"] = max(0.0, 1 - timed(step, 3) / median)
     if rank == 0:
         print(json.dumps(found), flush=True)
     dist.destroy_process_group()

@@ -1,5 +1,8 @@
 """The process group of a program that torchrun starts, over a backend that is named: "tandem", "gloo", or "nothing", which gives torch's
 calls back at once: what a program takes then is torch's own time."""
+import statistics
+import time
+
 import torch
 import torch.distributed as dist
 
@@ -17,3 +20,14 @@ def load(name):
     if name == "nothing":
         fake = torch._C._distributed_c10d.FakeProcessGroup
         dist.Backend.register_backend("nothing", lambda store, rank, size, timeout: fake._create_internal(rank, size), devices=["cpu"])
+
+
+def timed(step, count):
+    """The median of `count` steps, in seconds; ranks begin each together."""
+    times = []
+    for _ in range(count):
+        dist.barrier()
+        began = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)

@@ -4,13 +4,11 @@ Rank 0 prints one JSON line: median_step_ms, local_step_ms (the same step withou
 """
 import argparse
 import json
-import statistics
-import time
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
-from torch_backend import open_group
+from torch_backend import open_group, timed
 
 WARM_UP = 4
 
@@ -35,21 +33,12 @@ def main():
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    def timed(count):
-        times = []
-        for _ in range(count):
-            dist.barrier()
-            began = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - began)
-        return statistics.median(times) * 1e3
-
-    timed(WARM_UP)
-    median = timed(a.steps)
+    timed(step, WARM_UP)
+    median = timed(step, a.steps)
     with model.no_sync():
-        local = timed(5)
+        local = timed(step, 5)
     if rank == 0:
-        print(json.dumps({"median_step_ms": median, "local_step_ms": local}), flush=True)
+        print(json.dumps({"median_step_ms": median * 1e3, "local_step_ms": local * 1e3}), flush=True)
     dist.destroy_process_group()
 
 

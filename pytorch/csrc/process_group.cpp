@@ -88,8 +88,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupTandem::split(const c10::intrusive
 }
 
 ProcessGroupTandem::Call::Call(ProcessGroupTandem &owner, c10d::OpType call_type, Milliseconds call_timeout, bool call_is_async)
-    : type(call_type), timeout(call_timeout), is_async(call_is_async), group(owner.live(call_name(type))), place(group->place(call_name(type), &owner.getGroupDesc())),
-      buffers(place)
+    : type(call_type), timeout(call_timeout), is_async(call_is_async), group(owner.live(call_name(type))),
+      place(group->place(call_name(type), &owner.getGroupDesc())), buffers(place)
 {
 }
 

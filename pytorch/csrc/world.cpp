@@ -79,7 +79,8 @@ std::shared_ptr<Group> Group::find_root(int rank, const std::vector<int> &ranks)
     const int highest = *std::max_element(ranks.begin(), ranks.end());
     std::shared_ptr<Group> root;
     for (const auto &group : living())
-        if (group->is_default_ && !group->is_closed_ && group->failure_ == TDM_OK && group->rank_ == ranks[static_cast<size_t>(rank)] && highest < tdm_group_size(group->handle_))
+        if (group->is_default_ && !group->is_closed_ && group->failure_ == TDM_OK && group->rank_ == ranks[static_cast<size_t>(rank)] &&
+            highest < tdm_group_size(group->handle_))
             root = group;
     return root;
 }

@@ -1,4 +1,4 @@
-"""The launchers that users have: torchrun with a rank that dies once, `tandem run`, both mpiruns, two hosts."""
+"""The launchers that users have: torchrun with a rank that dies once, `tandem run`, both mpiruns, srun, two hosts."""
 import os
 import re
 import shutil
@@ -70,6 +70,14 @@ def test_mpirun(command, program):
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]}")
     assert lines([*command, sys.executable, program]) == expected(2)
+
+
+def test_what_srun_says(program):
+    """In the variables of a Slurm step on one node; Slurm itself is not here."""
+    step = {"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2",
+            "SLURM_STEP_NODELIST": "localhost", "SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0"}
+    start = f'for i in 0 1; do SLURM_PROCID=$i SLURM_LOCALID=$i {sys.executable} {program} & done; wait'
+    assert lines(["sh", "-c", start], **step) == expected(2)
 
 
 def test_two_hosts(program):
