@@ -28,6 +28,7 @@ static void talk(const uint8_t *data, size_t size, size_t most)
     memory_link link = {.base.ops = &ops, .data = data, .size = size, .most = most};
     bool is_local[2] = {true, false};
     tdmi_world world = {.kick = -1};
+    const tdmi_label no_label = {0};
     tdm_group *group = calloc(1, sizeof *group);
     tdm_work *works = calloc(WORKS, sizeof *works);
     float *buffers = calloc(WORKS * COUNT, sizeof *buffers);
@@ -35,6 +36,7 @@ static void talk(const uint8_t *data, size_t size, size_t most)
         abort();
     group->world = &world;
     group->size = 2;
+    group->team.label = &no_label;
     group->is_local = is_local;
     group->messages.link = tdmi_calloc(2, sizeof *group->messages.link, "fuzz");
     group->messages.link[1] = &link.base;
