@@ -22,12 +22,15 @@ def load(name):
         dist.Backend.register_backend("nothing", lambda store, rank, size, timeout: fake._create_internal(rank, size), devices=["cpu"])
 
 
+def window(call, calls):
+    """Seconds of so many calls; ranks begin together."""
+    dist.barrier()
+    began = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - began
+
+
 def timed(step, count):
-    """The median of `count` steps, in seconds; ranks begin each together."""
-    times = []
-    for _ in range(count):
-        dist.barrier()
-        began = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
+    """The median of `count` steps, in seconds."""
+    return statistics.median(window(step, 1) for _ in range(count))

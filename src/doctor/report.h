@@ -29,10 +29,10 @@ void tdmi_find_missing_calls(const tdmi_lineup *lineup, tdm_doctor_report *repor
 void tdmi_find_unfinished_calls(const tdmi_lineup *lineup, tdm_doctor_report *report);
 void tdmi_find_dead_ranks(const tdmi_lineup *lineup, tdm_doctor_report *report);
 
-/* For them: what a rank did last, as "its last call of this group was 16 (barrier), finished 12:03:01.200, label 'step 12'". */
 #define TDMI_LABEL_TEXT_BYTES (TDMI_LABEL_BYTES + 16)
 /* ", label 'step 12'", or "". */
 void tdmi_recorded_label_text(const tdmi_recorded_call *call, char text[TDMI_LABEL_TEXT_BYTES]);
+/* For them: what a rank did last, as "its last call of this group was 16 (barrier), finished 12:03:01.200, label 'step 12'". */
 void tdmi_last_call_text(const tdmi_recorded_call *call, char *text, size_t nbytes);
 json_t *tdmi_call_json(const tdmi_recorded_call *call);
 

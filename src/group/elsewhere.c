@@ -227,10 +227,9 @@ void tdmi_group_excuses(const tdm_group *group, const bool *missing, uint64_t nu
         int alike = 0;
         if (excuse[i][0] == '\0')
             continue; /* said with one before */
-        for (int j = count - 1; j >= i; j--)
-            alike += strcmp(excuse[j], excuse[i]) == 0;
         for (int j = i; j < count; j++)
             if (strcmp(excuse[j], excuse[i]) == 0) {
+                alike++;
                 length += (size_t)snprintf(ranks + length, sizeof ranks - length, "%s%d", length > 0 ? ", " : "", rank[j]);
                 if (j > i)
                     excuse[j][0] = '\0';

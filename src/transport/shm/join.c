@@ -143,15 +143,9 @@ static visit *free_place(meeting *m)
 
 static tdm_status let_in(meeting *m)
 {
-    visit *v = free_place(m);
-    if (v == NULL)
-        return TDM_OK;
-    tdm_status status = tdmi_door_answer(m->node->door, m->key, &v->knock);
-    const int64_t stranger_ns = tdmi_now_ns() + TDMI_AUTH_STRANGER_MS * TDMI_NS_PER_MS;
-    v->rank = -1;
-    v->proved = false;
-    v->deadline_ns = stranger_ns < m->deadline_ns ? stranger_ns : m->deadline_ns;
-    return status;
+    visit *v = free_place(m); /* there is one, or nobody would have listened at the door */
+    *v = (visit){.rank = -1, .deadline_ns = tdmi_now_ns() + TDMI_AUTH_STRANGER_MS * TDMI_NS_PER_MS};
+    return tdmi_door_answer(m->node->door, m->key, &v->knock);
 }
 
 static tdm_status knock_at_higher(meeting *m)
