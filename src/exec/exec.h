@@ -47,7 +47,7 @@ typedef struct tdmi_step_result {
     bool decided;     /* the verdict was reached: what it says, all ranks return */
     int64_t forward_ns, backward_ns, optimizer_ns;
     int64_t comm_ns;         /* time during which a collective was under way */
-    int64_t comm_exposed_ns; /* the part of it in which this rank computed nothing */
+    int64_t comm_exposed_ns; /* the part of it in which this rank computed nothing; updating while reducing is computing */
 } tdmi_step_result;
 
 /* One training step on the inputs that are in place. step counts from 1 (bias correction); ask_stop travels to all ranks

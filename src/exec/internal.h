@@ -63,7 +63,8 @@ struct tdmi_exec {
     int in_flight;         /* buckets started and not waited for */
     bool fused;            /* the graph has no UPDATE nodes: updates run inside the reduction */
     int64_t exposed_ns;
-    int64_t inside_ns;     /* of advance(), not yet in exposed_ns */
+    int64_t inside_ns;     /* of advance() without updates, not yet in exposed_ns */
+    int64_t updating_ns;   /* of updates inside reductions, not yet in the step's optimizer time */
     tdm_status inside;     /* what went wrong there */
     char bad_loss[TDMI_ERROR_TEXT_MAX]; /* what is wrong with this rank's loss; empty: nothing */
 };

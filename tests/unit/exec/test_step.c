@@ -82,6 +82,15 @@ static void a_warm_step_allocates_nothing(void **state)
     }
 }
 
+/* A rank alone moves nothing: what its fused reductions take is updating. */
+static void an_update_inside_a_reduction_is_optimizer_time(void **state)
+{
+    (void)state;
+    tiny_run one = run_on(1, "shm", RANKS_THREADS, 1, 0), two = run_on(2, "shm", RANKS_THREADS, 1, 0);
+    assert_true(one.optimizer_ns > one.comm_exposed_ns);
+    assert_true(two.optimizer_ns > 0);
+}
+
 /* ---- a loss that is not finite ---- */
 
 static const char *poison_body(tdm_group *group, void *arg)
@@ -106,6 +115,7 @@ int main(void)
         cmocka_unit_test(sharding_changes_who_updates_and_not_the_weights),
         cmocka_unit_test(clipping_that_never_bites_changes_nothing),
         cmocka_unit_test(a_warm_step_allocates_nothing),
+        cmocka_unit_test(an_update_inside_a_reduction_is_optimizer_time),
         cmocka_unit_test(a_loss_that_is_not_finite_names_step_rank_and_node_on_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -97,6 +97,8 @@ static const char *steps(tdm_group *group, tiny_run *run, const tdmi_graph *g, t
         if (rank == 0) {
             run->loss[step - 1] = r.loss;
             run->grad_norm[step - 1] = r.grad_norm;
+            run->optimizer_ns += r.optimizer_ns;
+            run->comm_exposed_ns += r.comm_exposed_ns;
         }
     }
     if (rank == 0) {

@@ -20,6 +20,7 @@ typedef struct tiny_run {
     uint64_t allocations; /* by tdmi_malloc in the steps after the second, all ranks of a process */
     uint64_t heap_growth; /* bytes of malloc in use, the same steps */
     bool shared;
+    int64_t optimizer_ns, comm_exposed_ns; /* of all steps */
 } tiny_run;
 
 /* Runs on each rank of a group; NULL or what went wrong. `run` lies in memory that all ranks share. */
