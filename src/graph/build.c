@@ -250,6 +250,7 @@ tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdm
     if (g->loss >= 0)
         return tdmi_graph_fail(g, "%s: graph %s has a loss already, %s", label, g->name, g->tensor[g->loss].name);
     draft d = begin(TDMI_OP_CROSS_ENTROPY, label);
+    d.node.attr.micro_batches = 1;
     memcpy(d.node.in, (const tdmi_id[]){logits, targets}, 2 * sizeof(tdmi_id));
     d.out[0] = (tdmi_shape){TDM_F32, 1, {1}};
     d.out[1] = without_last(&g->tensor[logits].shape, TDM_F32);

@@ -13,7 +13,7 @@
  * ATTENTION               qkv[B,T,3C]                                     y[B,T,C], lse[B,H,T]               attr.heads; causal
  * DRAW_MASK                                                               mask[...] u8, 1 = kept             attr.p, attr.counter
  * DROPOUT                 x, mask                                         y = x mask / (1 - p) (may be x's)  attr.p
- * CROSS_ENTROPY           logits[N,V], targets[N] i32                     loss[1] mean, lse[N]
+ * CROSS_ENTROPY           logits[N,V], targets[N] i32                     loss[1] mean, lse[N]                attr.micro_batches
  * EMBEDDING_BACKWARD      dy[B,T,C], tokens                               [dwte[V,C]] +=, [dwpe[P,C]] +=
  * LINEAR_BACKWARD_INPUT   dy[N,O], w[O,I]                                 dx[N,I] +=
  * LINEAR_BACKWARD_WEIGHT  dy[N,O], x[N,I]                                 dw[O,I] +=, [db[O]] +=
@@ -21,8 +21,11 @@
  * GELU_BACKWARD           dy, x                                           dx (may be dy's memory)
  * ATTENTION_BACKWARD      dy[B,T,C], qkv[B,T,3C], y[B,T,C], lse[B,H,T]    dqkv[B,T,3C]
  * DROPOUT_BACKWARD        dy, mask                                        dx (may be dy's memory)            attr.p
- * CROSS_ENTROPY_BACKWARD  logits[N,V], targets[N], lse[N]                 dlogits[N,V] (may be logits' memory), of the mean
+ * CROSS_ENTROPY_BACKWARD  logits[N,V], targets[N], lse[N]                 dlogits[N,V] (may be logits' memory), of the mean  attr.micro_batches
  * ADD                     a, b                                            y (may be a's or b's memory)
+ *
+ * The mean of CROSS_ENTROPY is over N x attr.micro_batches rows, whatever the targets: it is a part of a step's loss. Rows whose
+ * target is negative do not count and give no gradient; the executor makes good for them in the update.
  *
  * Communication and optimizer, placed by passes/ and run by exec/ itself, not by kernels. attr.bucket names the bucket; its
  * gradients and parameters are the tensors with that bucket number, no inputs of the node:
@@ -94,6 +97,7 @@ typedef struct tdmi_attr {
     float p;             /* DROPOUT: probability of zero */
     uint64_t counter;    /* DRAW_MASK: its place in the order of draws of a step */
     uint32_t accumulate; /* bit i: output i is added to */
+    int micro_batches;   /* CROSS_ENTROPY and its backward: of a step */
     int bucket;          /* communication and optimizer nodes */
 } tdmi_attr;
 

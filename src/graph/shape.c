@@ -142,8 +142,10 @@ static const char *dropout(const tdmi_shape *x, const tdmi_shape *mask, const td
     return elementwise(x, NULL, y);
 }
 
-static const char *cross_entropy(const tdmi_shape *logits, const tdmi_shape *targets, const tdmi_shape *lse)
+static const char *cross_entropy(const tdmi_shape *logits, const tdmi_shape *targets, const tdmi_shape *lse, int micro_batches)
 {
+    if (micro_batches < 1)
+        return "a step has at least one micro-batch";
     if (!is_rows(logits))
         return "logits must be float32 with at least 2 dimensions";
     if (!has_rows_of(targets, logits, 0, TDM_I32))
@@ -191,7 +193,7 @@ const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *c
     case TDMI_OP_CROSS_ENTROPY:
         if (!is_vector(out[0], 1))
             return "the loss must be float32 [1]";
-        return cross_entropy(in[0], in[1], out[1]);
+        return cross_entropy(in[0], in[1], out[1], attr->micro_batches);
     case TDMI_OP_EMBEDDING_BACKWARD: return embedding(in[0], in[1], out[0], out[1]);
     case TDMI_OP_LINEAR_BACKWARD_INPUT: return linear(in[0], out[0], in[1], NULL);
     case TDMI_OP_LINEAR_BACKWARD_WEIGHT: return linear(in[0], in[1], out[0], out[1]);
@@ -206,7 +208,7 @@ const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *c
     case TDMI_OP_CROSS_ENTROPY_BACKWARD:
         if (!tdmi_shape_equal(in[0], out[0]))
             return "dlogits must have logits' shape";
-        return cross_entropy(in[0], in[1], in[2]);
+        return cross_entropy(in[0], in[1], in[2], attr->micro_batches);
     case TDMI_OP_VERDICT: return is_vector(in[0], 1) ? NULL : "the loss must be float32 [1]";
     case TDMI_OP_BUCKET_START:
     case TDMI_OP_BUCKET_WAIT:

@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #define CHUNK 4096 /* logits */
 #define SUMS 4     /* sums side by side, so that one does not wait for the other */
@@ -18,6 +19,7 @@ typedef struct {
     float *lse_out, *dlogits;
     double *losses; /* one a row */
     int64_t N, V;
+    float share; /* of a row in the mean */
 } operands;
 
 static float largest(const float *x, int64_t count)
@@ -56,6 +58,11 @@ static void forward_row(void *arg, int64_t n, int worker)
 {
     const operands *o = arg;
     (void)worker;
+    if (o->targets[n] < 0) {
+        o->lse_out[n] = 0;
+        o->losses[n] = 0;
+        return;
+    }
     const float *x = o->logits + n * o->V;
     float most = -FLT_MAX; /* not infinity: a chunk of nothing but -infinity adds nothing */
     double sum = 0.0;
@@ -90,15 +97,19 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
     double total = 0.0;
     for (int64_t n = 0; n < o.N; n++)
         total += o.losses[n];
-    *loss = (float)(total / (double)o.N);
+    *loss = (float)(total / ((double)o.N * io->attr.micro_batches));
 }
 
 static void backward_row(void *arg, int64_t n, int worker)
 {
     const operands *o = arg;
     (void)worker;
-    const float *x = o->logits + n * o->V, lse = o->lse[n], share = 1.0f / (float)o->N;
+    const float *x = o->logits + n * o->V, lse = o->lse[n], share = o->share;
     float *dx = o->dlogits + n * o->V;
+    if (o->targets[n] < 0) {
+        memset(dx, 0, (size_t)o->V * sizeof *dx);
+        return;
+    }
     int64_t v = 0;
     for (; v + LANES <= o->V; v += LANES)
         store(dx + v, exponential(load(x + v) - lse) * share);
@@ -112,6 +123,7 @@ static void backward(const void *state, const tdmi_kernel_io *io, const void *co
     (void)state, (void)workspace;
     operands o = {.logits = in[0], .targets = in[1], .lse = in[2], .dlogits = out[0], .N = tdmi_shape_rows(&io->in[0]),
                   .V = tdmi_shape_width(&io->in[0])};
+    o.share = 1.0f / (float)(o.N * io->attr.micro_batches);
     tdmi_kernels_tiles(o.N, backward_row, &o);
 }
 

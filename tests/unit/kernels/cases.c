@@ -63,7 +63,7 @@ static void shapes(tdmi_kernel_io *io, const case_sizes *s)
     case TDMI_OP_CROSS_ENTROPY_BACKWARD: IN(btv, tokens, bt), OUT(btv); break;
     default: fail_msg("%s is not an op of kernels", tdmi_op_text(io->op));
     }
-    io->attr = (tdmi_attr){.eps = 1e-5f, .heads = (int)H, .p = 0.2f, .accumulate = s->accumulate};
+    io->attr = (tdmi_attr){.eps = 1e-5f, .heads = (int)H, .p = 0.2f, .micro_batches = s->micro_batches > 0 ? s->micro_batches : 1, .accumulate = s->accumulate};
 }
 
 /* Contents by dtype: floats in -spread..spread, tokens below V, masks of 0 and 1. */
@@ -112,6 +112,9 @@ void case_create(node_case *c, tdmi_op op, const case_sizes *sizes, unsigned see
         c->in[i] = filled(&c->io.in[i], sizes, &seed);
     for (int i = 0; i < c->io.out_count; i++)
         c->out[i] = filled(&c->io.out[i], sizes, &seed);
+    const bool has_targets = op == TDMI_OP_CROSS_ENTROPY || op == TDMI_OP_CROSS_ENTROPY_BACKWARD;
+    for (int64_t n = 1; sizes->ignored && has_targets && n < sizes->B * sizes->T; n += 3)
+        ((int32_t *)c->in[1])[n] = -1;
     if (op == TDMI_OP_LAYERNORM_BACKWARD)
         run_forward(c, TDMI_OP_LAYERNORM, sizes, (int[]){1, 2, -1}, (int[]){-1, 3, 4});
     if (op == TDMI_OP_ATTENTION_BACKWARD)

@@ -10,6 +10,8 @@ typedef struct {
     bool no_bias;        /* LINEAR without b, LINEAR_BACKWARD_WEIGHT without db */
     bool no_positions;   /* EMBEDDING without wpe, its backward without dwpe */
     uint32_t accumulate; /* attr.accumulate */
+    int micro_batches;   /* CROSS_ENTROPY; 0: 1 */
+    bool ignored;        /* CROSS_ENTROPY: every third target, from the second on, does not count */
     float spread;        /* inputs are uniform in -spread..spread; 0: 1 */
 } case_sizes;
 

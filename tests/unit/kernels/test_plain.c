@@ -81,6 +81,27 @@ static void cross_entropy_of_equal_logits_is_log_of_their_number(void **state)
     case_destroy(&c);
 }
 
+static void targets_below_zero_do_not_count_and_the_mean_is_over_all_micro_batches(void **state)
+{
+    (void)state;
+    const case_sizes rows = {.B = 2, .T = 2, .V = 11, .micro_batches = 5, .ignored = true}; /* rows 0, 2 and 3 of 4 count */
+    node_case c;
+    case_create(&c, TDMI_OP_CROSS_ENTROPY, &rows, 1);
+    memset(c.in[0], 0, tdmi_shape_nbytes(&c.io.in[0]));
+    case_run(&c, case_plain(TDMI_OP_CROSS_ENTROPY));
+    assert_true(fabsf(*(float *)c.out[0] - logf(11.0f) * 3 / 20) < 1e-6f);
+    case_destroy(&c);
+    case_create(&c, TDMI_OP_CROSS_ENTROPY_BACKWARD, &rows, 1);
+    case_run(&c, case_plain(TDMI_OP_CROSS_ENTROPY_BACKWARD));
+    const float *logits = c.in[0], *lse = c.in[2], *dlogits = c.out[0];
+    for (int n = 0; n < 4; n++)
+        for (int v = 0; v < 11; v++) {
+            const float p = expf(logits[n * 11 + v] - lse[n]) - (v == ((int32_t *)c.in[1])[n] ? 1.0f : 0.0f);
+            assert_true(n == 1 ? dlogits[n * 11 + v] == 0 : fabsf(dlogits[n * 11 + v] - p / 20) < 1e-6f);
+        }
+    case_destroy(&c);
+}
+
 static void dropout_scales_what_it_keeps(void **state)
 {
     (void)state;
@@ -100,6 +121,7 @@ int main(void)
         cmocka_unit_test(absent_tensors_change_nothing_else),
         cmocka_unit_test(a_product_of_small_integers_is_exact),
         cmocka_unit_test(cross_entropy_of_equal_logits_is_log_of_their_number),
+        cmocka_unit_test(targets_below_zero_do_not_count_and_the_mean_is_over_all_micro_batches),
         cmocka_unit_test(dropout_scales_what_it_keeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
