@@ -59,8 +59,8 @@ static const cli_option options[] = {
     {"betas", 0, "B1,B2", CLI_TEXT, FIELD(betas), NULL, 0, 0, NULL, NULL, "of adamw"},
     {"eps", 0, "X", CLI_NUMBER, FIELD(train.eps), NULL, 1e-30, 1, NULL, NULL, "of adamw"},
     {"precision", 0, "NAME", CLI_CHOICE, FIELD(precision), "f32", 0, 0, "f32", NULL, "of the whole step"},
-    {"shard", 0, "STAGE", CLI_INT, FIELD(train.shard), "1", 0, 1, NULL, NULL,
-     "1: each rank updates its slices of the parameters; 0: each rank updates all"},
+    {"shard", 0, "STAGE", CLI_INT, FIELD(train.shard), "1", 0, 3, NULL, NULL,
+     "what each rank has only its slice of: 1 optimizer, 2 and gradients, 3 and parameters; 0: nothing"},
     {"bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.bucket_mb), "25", 1e-6, 1048576, NULL, NULL,
      "MiB of gradients that are reduced together; the first bucket takes 1"},
 

@@ -29,7 +29,7 @@ typedef struct tdm_train_options {
     double lr, weight_decay, clip, beta1, beta2, eps; /* TDM_UNSET: the model's; clip 0: none; sgd: momentum is beta1 */
     int warmup;                   /* steps of linear warm-up; TDM_UNSET: the model's, at most a tenth of the run */
     const char *schedule;         /* "cosine" (to a tenth), "linear" (to zero), "constant"; NULL: cosine */
-    int shard;                    /* 0 or 1; TDM_UNSET: 1 */
+    int shard;                    /* 0 to 3; TDM_UNSET: 1 */
     double bucket_mb;             /* TDM_UNSET: 25 */
 
     const char *run_dir;    /* NULL: runs/MODEL */

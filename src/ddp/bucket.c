@@ -6,6 +6,7 @@
 #include "group/fused.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void slice_of(const tdm_reducer *r, const reducer_bucket *b, size_t *first, size_t *count)
 {
@@ -22,6 +23,11 @@ void tdmi_reducer_slice(const tdm_reducer *r, int bucket, size_t *first, size_t 
 void *tdmi_reducer_bucket_memory(tdm_reducer *r, int bucket)
 {
     return r->bucket[bucket].memory;
+}
+
+void *tdmi_reducer_reduced(const tdm_reducer *r, int bucket)
+{
+    return r->bucket[bucket].reduced;
 }
 
 void tdmi_reducer_set_epilogue(tdm_reducer *r, tdmi_reducer_epilogue epilogue, void *arg)
@@ -53,7 +59,7 @@ static void call_epilogue(tdm_reducer *r, int bucket)
     size_t first, count;
     slice_of(r, &r->bucket[bucket], &first, &count);
     if (r->epilogue != NULL && count > 0)
-        r->epilogue(r->epilogue_arg, bucket, first, count, r->bucket[bucket].memory + first * r->elem_size);
+        r->epilogue(r->epilogue_arg, bucket, first, count, r->bucket[bucket].reduced);
 }
 
 tdm_status reducer_keep_failure(tdm_reducer *r, tdm_status st)
@@ -88,12 +94,14 @@ tdm_status reducer_bucket_start(tdm_reducer *r, int bucket)
     slice_of(r, b, &first, &count);
     b->times = (tdmi_bucket_times){.started_ns = tdmi_now_ns()};
     tdm_status st = TDM_OK;
-    if (r->size == 1)
+    if (r->size == 1) {
+        if (b->reduced != b->memory)
+            memcpy(b->reduced, b->memory, b->padded * r->elem_size);
         call_epilogue(r, bucket);
-    else if (is_fused(r))
+    } else if (is_fused(r))
         st = tdmi_reduce_scatter_fused(r->group, b->memory, b->padded, dtype, op, fused_piece, b, &b->work);
     else if (r->options.scatter)
-        st = tdm_reduce_scatter(r->group, b->memory, b->memory + first * r->elem_size, count, dtype, op, &b->work);
+        st = tdm_reduce_scatter(r->group, b->memory, b->reduced, count, dtype, op, &b->work);
     else
         st = tdm_allreduce(r->group, b->memory, b->memory, b->used, dtype, op, &b->work);
     if (st != TDM_OK)

@@ -16,7 +16,9 @@ typedef struct reducer_parameter {
 typedef struct reducer_bucket {
     tdm_reducer *reducer; /* this and its number: what the fused reduction hands back */
     int number;
+    size_t offset;   /* bytes from the start of the slab */
     char *memory;
+    char *reduced;   /* where this rank's slice goes: its place in `memory`, or one of its own */
     size_t padded;   /* elements of memory; a multiple of the group's size where slices are scattered */
     size_t used;     /* elements up to the end of the last parameter */
     size_t nbytes;   /* of its parameters alone */
@@ -38,6 +40,9 @@ struct tdm_reducer {
     reducer_bucket *bucket;
     int bucket_count;
     char *slab; /* all buckets */
+    char *kept; /* reduced slices with memory of their own, else NULL */
+    size_t slab_nbytes; /* laid out by the caller; 0: one bucket after the other */
+    bool keep;
     bool planned, committed;
 
     bool next_sync;       /* what set_sync asked for, taken over when a step begins */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PARAMETER_ALIGN 64 /* bytes: gradients start on a cache line, for kernels that write them */
-#define BUCKET_ALIGN 128
+#define BUCKET_ALIGN ((size_t)128)
 
 void tdm_reducer_options_init(tdm_reducer_options *options)
 {
@@ -50,6 +50,7 @@ void tdm_reducer_destroy(tdm_reducer *r)
         return;
     reducer_buckets_drain(r); /* peers may still read the buckets */
     tdm_free(r->group, r->slab);
+    tdm_free(r->group, r->kept);
     tdm_free(r->group, r->used);
     for (int i = 0; i < r->count; i++)
         tdmi_free(r->parameter[i].name);
@@ -138,6 +139,21 @@ tdm_status tdmi_reducer_add_planned(tdm_reducer *r, const char *name, size_t cou
     return TDM_OK;
 }
 
+tdm_status tdmi_reducer_lay_out(tdm_reducer *r, const size_t *offset, size_t slab_nbytes, bool keep)
+{
+    if (r->committed || !r->planned || (keep && !r->options.scatter))
+        return tdmi_fail(TDM_ERR_INTERNAL, "a layout is for planned buckets before commit; slices are kept where they are scattered");
+    for (int b = 0; b < r->bucket_count; b++) {
+        if (offset[b] % BUCKET_ALIGN != 0 || offset[b] + r->bucket[b].padded * r->elem_size > slab_nbytes)
+            return tdmi_fail(TDM_ERR_INTERNAL, "bucket %d of %zu elements cannot lie at byte %zu of %zu", b, r->bucket[b].padded,
+                             offset[b], slab_nbytes);
+        r->bucket[b].offset = offset[b];
+    }
+    r->slab_nbytes = slab_nbytes;
+    r->keep = keep;
+    return TDM_OK;
+}
+
 /* Buckets from the last parameter registered to the first: the order gradients become ready in. */
 static tdm_status make_plan(tdm_reducer *r)
 {
@@ -159,29 +175,47 @@ static tdm_status make_plan(tdm_reducer *r)
     return st;
 }
 
+static size_t aligned(size_t count, size_t elem_size)
+{
+    return (count * elem_size + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN;
+}
+
+static tdm_status take(tdm_reducer *r, size_t nbytes, char **out)
+{
+    void *memory;
+    tdm_status st = tdm_alloc(r->group, nbytes + BUCKET_ALIGN, &memory); /* a bucket of no elements has an address too */
+    if (st != TDM_OK)
+        return tdmi_fail_while(st, "allocating gradients of %zu bytes", nbytes);
+    *out = memory;
+    return TDM_OK;
+}
+
+/* The buckets in their slab, then the slices. */
 static tdm_status allocate(tdm_reducer *r)
 {
-    size_t total = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        size_t at = 0;
-        for (int b = 0; b < r->bucket_count; b++) {
-            if (pass == 1)
-                r->bucket[b].memory = r->slab + at;
-            at += (r->bucket[b].padded * r->elem_size + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN;
-        }
-        if (pass == 1)
-            break;
-        total = at;
-        void *slab = NULL;
-        tdm_status st = tdm_alloc(r->group, total + BUCKET_ALIGN, &slab); /* a bucket of no elements has an address too */
-        if (st != TDM_OK)
-            return tdmi_fail_while(st, "allocating gradients of %zu bytes", total);
-        r->slab = slab;
+    size_t end = 0, kept = 0, first, count;
+    for (int b = 0; b < r->bucket_count; b++) {
+        r->bucket[b].offset = r->slab_nbytes > 0 ? r->bucket[b].offset : end;
+        end += aligned(r->bucket[b].padded, r->elem_size);
+        tdmi_reducer_slice(r, b, &first, &count);
+        kept += r->keep ? aligned(count, r->elem_size) : 0;
+    }
+    tdm_status st = take(r, r->slab_nbytes > 0 ? r->slab_nbytes : end, &r->slab);
+    if (st == TDM_OK && r->keep)
+        st = take(r, kept, &r->kept);
+    if (st != TDM_OK)
+        return st;
+    kept = 0;
+    for (int b = 0; b < r->bucket_count; b++) {
+        tdmi_reducer_slice(r, b, &first, &count);
+        r->bucket[b].memory = r->slab + r->bucket[b].offset;
+        r->bucket[b].reduced = r->keep ? r->kept + kept : r->bucket[b].memory + first * r->elem_size;
+        kept += aligned(count, r->elem_size);
     }
     if (!r->options.find_unused)
         return TDM_OK;
     void *used = NULL;
-    tdm_status st = tdm_alloc(r->group, (size_t)(r->count + 1) * sizeof *r->used, &used);
+    st = tdm_alloc(r->group, (size_t)(r->count + 1) * sizeof *r->used, &used);
     r->used = used;
     return st;
 }

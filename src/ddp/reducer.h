@@ -10,9 +10,15 @@
  * are the bucket's padded size. Buckets are numbered from 0 in the order they start. */
 tdm_status tdmi_reducer_add_planned(tdm_reducer *reducer, const char *name, size_t count, int bucket, size_t offset,
                                     size_t bucket_count, int *id);
+/* Before commit: bucket b lies at offset[b] bytes (a multiple of 128) of one slab. Where buckets overlap, each is written only
+ * after the wait for the other. keep: the reduced slices (options.scatter) go to memory of their own, each until its bucket's
+ * next reduction. Without this call buckets lie one after the other and slices are reduced in place. */
+tdm_status tdmi_reducer_lay_out(tdm_reducer *reducer, const size_t *offset, size_t slab_nbytes, bool keep);
 /* Memory of a whole bucket, and the rank's slice of it (all of it unless options.scatter). */
 void *tdmi_reducer_bucket_memory(tdm_reducer *reducer, int bucket);
 void tdmi_reducer_slice(const tdm_reducer *reducer, int bucket, size_t *first, size_t *count);
+/* The rank's slice as its reduction leaves it. */
+void *tdmi_reducer_reduced(const tdm_reducer *reducer, int bucket);
 
 /* Called with each finished piece of the rank's slice of a bucket, in the reduction itself: first counts from the start of
  * the bucket. Set before the step's first start. */

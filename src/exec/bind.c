@@ -68,6 +68,19 @@ static int by_first(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static tdm_status lay_out_gradients(tdmi_exec *exec)
+{
+    const tdmi_graph *g = exec->graph;
+    size_t *offset = tdmi_malloc((size_t)g->bucket_count * sizeof *offset, "executor");
+    if (offset == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (int b = 0; b < g->bucket_count; b++)
+        offset[b] = g->bucket[b].offset;
+    tdm_status st = tdmi_reducer_lay_out(exec->reducer, offset, g->gradient_nbytes, g->slices_kept);
+    tdmi_free(offset);
+    return st;
+}
+
 static tdm_status bind_buckets(tdmi_exec *exec)
 {
     const tdmi_graph *g = exec->graph;
@@ -92,14 +105,14 @@ static tdm_status bind_buckets(tdmi_exec *exec)
 
     tdm_reducer_options reduction;
     tdm_reducer_options_init(&reduction);
-    reduction.scatter = o->shard == 1;
+    reduction.scatter = o->shard > 0;
     st = tdm_reducer_create(o->group, &reduction, &exec->reducer);
     if (st != TDM_OK)
         return st;
     size_t at = 0;
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
-        snprintf(bucket->name, sizeof bucket->name, "bucket %d %s", b, o->shard == 1 ? "reduce-scatter" : "allreduce");
+        snprintf(bucket->name, sizeof bucket->name, "bucket %d %s", b, o->shard > 0 ? "reduce-scatter" : "allreduce");
         bucket->parameters = exec->parameters + at;
         at += bucket->count;
         bucket->segment = tdmi_calloc((size_t)g->bucket[b].parameters, sizeof *bucket->segment, "executor");
@@ -122,7 +135,9 @@ static tdm_status bind_buckets(tdmi_exec *exec)
                 return st;
         }
     }
-    st = tdm_reducer_commit(exec->reducer);
+    st = lay_out_gradients(exec);
+    if (st == TDM_OK)
+        st = tdm_reducer_commit(exec->reducer);
     if (st != TDM_OK)
         return st;
     for (int b = 0; b < g->bucket_count; b++) {

@@ -81,6 +81,8 @@ void exec_unshare(tdmi_exec *exec);
 tdm_status exec_sharing_meet(tdmi_exec *exec);
 /* update.c */
 void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
+/* Zeroes between and behind the gradients of a bucket, where another bucket in this memory has left something. */
+void exec_clear_gaps(tdmi_exec *exec, int bucket);
 double exec_squares_of_slice(tdmi_exec *exec, int bucket);
 tdm_status exec_gather_start(tdmi_exec *exec, int bucket);
 tdm_status exec_parameters_ready(tdmi_exec *exec, int bucket);

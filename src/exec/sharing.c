@@ -44,7 +44,7 @@ static tdm_status make_groups(tdmi_exec *exec, int local_size)
 tdm_status exec_share(tdmi_exec *exec)
 {
     tdm_group *group = exec->options.group;
-    if (exec->options.shard != 1 || exec->size == 1)
+    if (exec->options.shard == 0 || exec->size == 1)
         return TDM_OK;
     place own = {tdm_group_local_rank(group), tdm_group_local_size(group)};
     place *places = tdmi_calloc((size_t)exec->size, sizeof *places, "executor");

@@ -107,7 +107,7 @@ static tdm_status run_verdict(tdmi_exec *exec, const exec_node *node, double lr,
                               tdmi_step_result *out)
 {
     double *v = exec->verdict;
-    bool counts = exec->options.shard == 1 || exec->rank == 0; /* unsharded, every rank holds the whole gradient */
+    bool counts = exec->options.shard > 0 || exec->rank == 0; /* unsharded, every rank holds the whole gradient */
     v[VERDICT_LOSS] = out->own_loss = (double)*(const float *)node->in[0];
     v[VERDICT_SQUARES] = counts ? exec->sum_of_squares : 0;
     v[VERDICT_STOP] = ask_stop ? 1 : 0;
@@ -141,6 +141,8 @@ static tdm_status run_verdict(tdmi_exec *exec, const exec_node *node, double lr,
 static tdm_status bucket_start(tdmi_exec *exec, int bucket)
 {
     exec->in_flight++;
+    if (exec->options.shard >= 2)
+        exec_clear_gaps(exec, bucket);
     return tdmi_reducer_start_bucket(exec->reducer, bucket);
 }
 
@@ -159,8 +161,7 @@ static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
 static tdm_status bucket_update(tdmi_exec *exec, int bucket)
 {
     exec_bucket *b = &exec->bucket[bucket];
-    const float *gradient = tdmi_reducer_bucket_memory(exec->reducer, bucket);
-    exec_update_range(exec, bucket, b->slice_first, b->slice_count, gradient + b->slice_first);
+    exec_update_range(exec, bucket, b->slice_first, b->slice_count, tdmi_reducer_reduced(exec->reducer, bucket));
     return exec_gather_start(exec, bucket);
 }
 

@@ -3,6 +3,8 @@
 
 #include "optim/clip.h"
 
+#include <string.h>
+
 /* The part of [first, first + count) that a segment holds: elements *at to *at + result. */
 static size_t piece(const exec_segment *seg, size_t first, size_t count, size_t *at)
 {
@@ -27,15 +29,27 @@ void exec_update_range(tdmi_exec *exec, int b, size_t first, size_t count, const
     }
 }
 
+void exec_clear_gaps(tdmi_exec *exec, int b)
+{
+    const exec_bucket *bucket = &exec->bucket[b];
+    float *gradient = tdmi_reducer_bucket_memory(exec->reducer, b);
+    size_t end = 0;
+    for (int s = 0; s <= bucket->segment_count; s++) {
+        const size_t next = s < bucket->segment_count ? bucket->segment[s].first : bucket->count;
+        memset(gradient + end, 0, (next - end) * sizeof *gradient);
+        end = s < bucket->segment_count ? next + bucket->segment[s].count : next;
+    }
+}
+
 double exec_squares_of_slice(tdmi_exec *exec, int b)
 {
     exec_bucket *bucket = &exec->bucket[b];
-    const float *gradient = tdmi_reducer_bucket_memory(exec->reducer, b);
+    const float *reduced = tdmi_reducer_reduced(exec->reducer, b);
     double sum = 0;
     for (int s = 0; s < bucket->segment_count; s++) {
         size_t at, n = piece(&bucket->segment[s], bucket->slice_first, bucket->slice_count, &at);
         if (n > 0)
-            sum += tdmi_sum_of_squares(gradient + at, n);
+            sum += tdmi_sum_of_squares(reduced + (at - bucket->slice_first), n);
     }
     return sum;
 }

@@ -47,6 +47,7 @@ typedef struct tdmi_bucket {
     size_t count;    /* elements, padded so that every rank's slice is equal and 64-byte aligned */
     size_t used;     /* elements that belong to parameters */
     int parameters;  /* how many */
+    size_t offset;   /* after place: bytes from the start of the gradients' slab */
 } tdmi_bucket;
 
 typedef struct tdmi_graph {
@@ -58,6 +59,8 @@ typedef struct tdmi_graph {
     tdmi_bucket *bucket; /* after the bucket pass, in the order they become ready */
     int bucket_count;
     size_t slab_nbytes; /* after place */
+    size_t gradient_nbytes; /* after place: of the gradients' slab; buckets may share its memory, one after the other */
+    bool slices_kept;   /* the rank's reduced slice of each bucket gets memory of its own, as the bucket's is used again */
     tdmi_id loss;       /* the OUTPUT that backward starts from, or -1 */
     tdm_status status;  /* first error of a builder; checked by tdmi_graph_status */
     char status_text[TDMI_ERROR_TEXT_MAX];

@@ -8,7 +8,7 @@
 
 /* Where a bucket's nodes stand; -1: nowhere. */
 typedef struct bucket_nodes {
-    int last_write, last_read; /* of its gradients; of its parameters */
+    int first_write, last_write, last_read; /* of its gradients; of its parameters */
     int start, wait, update, ready;
 } bucket_nodes;
 
@@ -85,6 +85,12 @@ static tdm_status find_step_node(const tdmi_graph *g, int i, step_nodes *s)
                                                      : &b->ready);
 }
 
+static void note_write(bucket_nodes *b, int i)
+{
+    b->first_write = b->first_write < 0 ? i : b->first_write;
+    b->last_write = i;
+}
+
 static tdm_status find_step_nodes(const tdmi_graph *g, step_nodes *s)
 {
     for (int i = 0; i < g->node_count; i++) {
@@ -97,7 +103,7 @@ static tdm_status find_step_nodes(const tdmi_graph *g, step_nodes *s)
                 s->of[g->tensor[n->in[k]].bucket].last_read = i;
         for (int k = 0; k < n->out_count; k++)
             if (n->out[k] >= 0 && g->tensor[n->out[k]].role == TDMI_ROLE_GRADIENT)
-                s->of[g->tensor[n->out[k]].bucket].last_write = i;
+                note_write(&s->of[g->tensor[n->out[k]].bucket], i);
     }
     return TDM_OK;
 }
@@ -138,15 +144,41 @@ static tdm_status check_update(const tdmi_graph *g, const step_nodes *s, int b)
     return TDM_OK;
 }
 
+/* The node after which nobody needs the gradients of a bucket where they are. */
+static int end_of_gradients(const tdmi_graph *g, const bucket_nodes *at)
+{
+    return at->update >= 0 && !g->slices_kept ? at->update : at->wait;
+}
+
+/* Buckets in one piece of memory follow each other. */
+static tdm_status check_gradient_memory(const tdmi_graph *g, const step_nodes *s, int b)
+{
+    const tdmi_bucket *x = &g->bucket[b];
+    if (x->offset + x->count * sizeof(float) > g->gradient_nbytes)
+        return tdmi_verify_fail(g, -1, "bucket %d ends behind the gradients' slab of %zu bytes", b, g->gradient_nbytes);
+    for (int c = 0; c < g->bucket_count; c++) {
+        const tdmi_bucket *y = &g->bucket[c];
+        if (c == b || x->offset >= y->offset + y->count * sizeof(float) || y->offset >= x->offset + x->count * sizeof(float))
+            continue;
+        const int begin = s->of[c].first_write, end = end_of_gradients(g, &s->of[b]);
+        if (s->of[b].first_write <= begin && begin < end)
+            return tdmi_verify_fail(g, begin, "it writes gradients of bucket %d over bucket %d, which is needed until node %d", c, b,
+                                    end);
+    }
+    return TDM_OK;
+}
+
 static tdm_status check_order(const tdmi_graph *g, step_nodes *s)
 {
     for (int b = 0; b < g->bucket_count; b++)
-        s->of[b] = (bucket_nodes){-1, -1, -1, -1, -1, -1};
+        s->of[b] = (bucket_nodes){-1, -1, -1, -1, -1, -1, -1};
     tdm_status st = find_step_nodes(g, s);
     for (int b = 0; b < g->bucket_count && st == TDM_OK; b++) {
         st = check_start(g, s, b);
         if (st == TDM_OK && s->end_of_step >= 0)
             st = check_update(g, s, b);
+        if (st == TDM_OK && s->end_of_step >= 0 && g->gradient_nbytes > 0)
+            st = check_gradient_memory(g, s, b);
     }
     return st;
 }

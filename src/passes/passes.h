@@ -16,7 +16,8 @@ typedef struct tdmi_pipeline_options {
     double bucket_cap_mb;   /* of the buckets after the first; a parameter is never split, so a bucket may be larger */
     double first_bucket_mb; /* of the bucket that is ready first; ddp/plan.h says what 0 means for both */
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */
-    int shard;              /* 0: every rank updates all parameters; 1: its own slices */
+    int shard;              /* 0: every rank updates all parameters; 1: its own slices; 2: and keeps gradients no longer than it
+                               needs them; 3: and parameters (on one node: as 2, they are one copy already) */
 } tdmi_pipeline_options;
 
 /* Backward nodes for everything the loss depends on; gradients of parameters used twice are summed in place.
@@ -29,9 +30,11 @@ tdm_status tdmi_pass_inplace(tdmi_graph *g);
 tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* BUCKET_WAIT, VERDICT, UPDATE, PARAMETERS_READY in the order that options ask for. */
 tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options);
-/* Offsets of inputs, activations and outputs in one slab by lifetime; a kernel's workspace is not in it. The slab should
- * start on a page. */
+/* Offsets of inputs, activations and outputs in one slab by lifetime, and of buckets in another; a kernel's workspace is in
+ * neither. The slabs should start on a page. */
 tdm_status tdmi_pass_place(tdmi_graph *g);
+/* place.c calls it where there are buckets. */
+tdm_status tdmi_place_gradients(tdmi_graph *g);
 
 /* A failed pass leaves a graph that can only be destroyed. */
 tdm_status tdmi_pipeline_run(tdmi_graph *g, const tdmi_pipeline_options *options);

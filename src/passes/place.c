@@ -1,10 +1,10 @@
-/* place.c - offsets in one slab: tensors whose lifetimes do not meet may share memory. Largest first, each into the smallest
- * hole that fits between those already placed that live at the same time.
+/* place.c - offsets in one slab: tensors whose lifetimes do not meet may share memory (fit.c).
  *
  * Operands of one node that agree modulo 4096 cost a kernel dearly (a load looks like it depends on a recent store), and
  * large tensors of equal size would agree always. So each large one gets a residue that differs from those it meets. */
 #include "core/memory.h"
 #include "graph/text.h"
+#include "passes/fit.h"
 #include "passes/lifetime.h"
 #include "passes/passes.h"
 
@@ -12,36 +12,12 @@
 #include <stdlib.h>
 
 #define LINE ((size_t)64)
-#define PAGE ((size_t)4096)
-#define LARGE (4 * PAGE) /* from here on a page of waste is little */
-#define RESIDUES 16
-
-typedef struct block {
-    tdmi_id tensor;
-    int first, last; /* lifetime */
-    size_t nbytes, offset;
-    int residue; /* index of residue_of; -1: any line */
-} block;
-
-/* The first residues lie farthest apart. */
-static size_t residue_of(int index)
-{
-    static const unsigned char order[RESIDUES] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
-    return order[index] * (PAGE / RESIDUES);
-}
-
-static size_t fit(size_t offset, int residue)
-{
-    if (residue < 0)
-        return (offset + LINE - 1) / LINE * LINE;
-    const size_t at = offset / PAGE * PAGE + residue_of(residue);
-    return at >= offset ? at : at + PAGE;
-}
+#define LARGE ((size_t)4 << 12) /* from here on a page of waste is little */
 
 /* Residues by greedy colouring: root's must differ from those of all it meets in a node. */
 static void colour(const tdmi_graph *g, const tdmi_lifetime *life, int *residue, tdmi_id root)
 {
-    int met[RESIDUES] = {0};
+    int met[TDMI_FIT_RESIDUES] = {0};
     for (int i = life[root].first < 0 ? 0 : life[root].first; i < g->node_count && i <= life[root].last; i++) {
         const tdmi_node *n = &g->node[i];
         tdmi_id operand[TDMI_NODE_IN_MAX + TDMI_NODE_OUT_MAX];
@@ -58,52 +34,13 @@ static void colour(const tdmi_graph *g, const tdmi_lifetime *life, int *residue,
                 met[residue[life[operand[k]].root]]++;
     }
     int best = 0;
-    for (int c = 1; c < RESIDUES; c++)
+    for (int c = 1; c < TDMI_FIT_RESIDUES; c++)
         if (met[c] < met[best])
             best = c;
     residue[root] = best;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const block *x = a, *y = b;
-    if (x->nbytes != y->nbytes)
-        return x->nbytes < y->nbytes ? 1 : -1;
-    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
-}
-
-static int by_offset(const void *a, const void *b)
-{
-    const block *const *x = a, *const *y = b;
-    return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
-}
-
-/* The smallest hole for blocks[at] among its contemporaries in blocks[0..at); behind them all if there is none. */
-static void place(block *blocks, int at, const block **neighbours)
-{
-    block *b = &blocks[at];
-    size_t count = 0;
-    for (int i = 0; i < at; i++)
-        if (blocks[i].first <= b->last && b->first <= blocks[i].last)
-            neighbours[count++] = &blocks[i];
-    qsort(neighbours, count, sizeof *neighbours, by_offset);
-    size_t end = 0, best = SIZE_MAX;
-    bool found = false;
-    for (size_t i = 0; i < count; i++) {
-        const size_t offset = fit(end, b->residue), next = neighbours[i]->offset;
-        if (offset + b->nbytes <= next && next - end < best) {
-            best = next - end;
-            b->offset = offset;
-            found = true;
-        }
-        if (next + neighbours[i]->nbytes > end)
-            end = next + neighbours[i]->nbytes;
-    }
-    if (!found)
-        b->offset = fit(end, b->residue);
-}
-
-static int list(const tdmi_graph *g, const tdmi_lifetime *life, int *residue, block *blocks)
+static int list(const tdmi_graph *g, const tdmi_lifetime *life, int *residue, tdmi_fit_block *blocks)
 {
     int count = 0;
     for (int t = 0; t < g->tensor_count; t++)
@@ -114,8 +51,8 @@ static int list(const tdmi_graph *g, const tdmi_lifetime *life, int *residue, bl
         const size_t nbytes = tdmi_shape_nbytes(&g->tensor[t].shape);
         if (nbytes >= LARGE)
             colour(g, life, residue, t);
-        blocks[count++] = (block){.tensor = t, .first = life[t].first, .last = life[t].last, .nbytes = nbytes,
-                                  .residue = residue[t]};
+        blocks[count++] = (tdmi_fit_block){.id = t, .first = life[t].first, .last = life[t].last, .nbytes = nbytes,
+                                           .residue = residue[t]};
     }
     return count;
 }
@@ -124,28 +61,25 @@ tdm_status tdmi_pass_place(tdmi_graph *g)
 {
     const size_t room = (size_t)g->tensor_count + 1;
     tdmi_lifetime *life = tdmi_lifetimes(g);
-    block *blocks = tdmi_calloc(room, sizeof *blocks, "place");
-    const block **neighbours = tdmi_calloc(room, sizeof *neighbours, "place");
+    tdmi_fit_block *blocks = tdmi_calloc(room, sizeof *blocks, "place");
     int *residue = tdmi_calloc(room, sizeof *residue, "place");
     tdm_status st = TDM_ERR_NO_MEMORY;
-    if (life != NULL && blocks != NULL && neighbours != NULL && residue != NULL) {
-        const int count = list(g, life, residue, blocks);
-        qsort(blocks, (size_t)count, sizeof *blocks, by_size);
-        g->slab_nbytes = 0;
-        for (int i = 0; i < count; i++) {
-            place(blocks, i, neighbours);
-            g->tensor[blocks[i].tensor].offset = blocks[i].offset;
-            if (blocks[i].offset + blocks[i].nbytes > g->slab_nbytes)
-                g->slab_nbytes = blocks[i].offset + blocks[i].nbytes;
-        }
-        g->slab_nbytes = fit(g->slab_nbytes, -1);
+    int count = 0;
+    if (life != NULL && blocks != NULL && residue != NULL) {
+        count = list(g, life, residue, blocks);
+        st = tdmi_fit(blocks, count, &g->slab_nbytes);
+    }
+    if (st == TDM_OK) {
+        for (int i = 0; i < count; i++)
+            g->tensor[blocks[i].id].offset = blocks[i].offset;
+        g->slab_nbytes = (g->slab_nbytes + LINE - 1) / LINE * LINE;
         for (int t = 0; t < g->tensor_count; t++)
             if (g->tensor[t].alias >= 0 && g->tensor[t].role != TDMI_ROLE_GRADIENT)
                 g->tensor[t].offset = g->tensor[life[t].root].offset;
-        st = TDM_OK;
+        if (g->bucket_count > 0)
+            st = tdmi_place_gradients(g);
     }
     tdmi_free(residue);
-    tdmi_free(neighbours);
     tdmi_free(blocks);
     tdmi_free(life);
     return st;

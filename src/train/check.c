@@ -12,10 +12,10 @@
 /* Parameters, gradients and optimizer state of a node's ranks; activations come on top. */
 static double node_bytes(const tdmi_settings *s, size_t parameters, int world_size, int local_size)
 {
-    bool one_copy = s->shard == 1 && world_size == local_size;
+    bool one_copy = s->shard > 0 && world_size == local_size;
     double values = one_copy ? 1 : local_size;
     double gradients = local_size;
-    double moments = (double)tdmi_optimizer_moments(&s->optimizer) * local_size / (s->shard == 1 ? world_size : 1);
+    double moments = (double)tdmi_optimizer_moments(&s->optimizer) * local_size / (s->shard > 0 ? world_size : 1);
     return (values + gradients + moments) * (double)parameters * sizeof(float);
 }
 

@@ -35,10 +35,12 @@ static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
     if (s->clip > 0)
         fprintf(to, "clip       gradient norm %g: reduce, verdict of all ranks, update\n", s->clip);
     else
-        fprintf(to, "clip       none: %s\n", s->shard == 1 ? "reduce and update in one pass over memory" : "reduce, update");
+        fprintf(to, "clip       none: %s\n", s->shard > 0 ? "reduce and update in one pass over memory" : "reduce, update");
     fprintf(to, "precision  f32\nshard      %d: %s\n", s->shard,
-            s->shard == 1 ? "each rank updates its slices; one copy of the parameters where all ranks share a node"
-                          : "each rank keeps and updates all parameters");
+            s->shard == 0   ? "each rank keeps and updates all parameters"
+            : s->shard == 1 ? "each rank updates its slices; one copy of the parameters where all ranks share a node"
+                            : "each rank updates its slices; gradients go as soon as they are reduced; one copy of the "
+                              "parameters where all ranks share a node");
     fprintf(to, "order      %s, seed %llu; the last %g of the tokens validate\n",
             s->options.sequential ? "sequential" : "shuffled as DistributedSampler does", (unsigned long long)s->options.seed,
             s->val_fraction);
@@ -53,15 +55,15 @@ static void print_memory(FILE *to, const tdmi_settings *s, const tdmi_graph *g, 
     for (int b = 0; b < g->bucket_count; b++)
         padded += g->bucket[b].count;
     const double mib = 1 << 20, words = (double)padded * sizeof(float);
-    double state = words * tdmi_optimizer_moments(&s->optimizer) / (s->shard == 1 ? world_size : 1);
+    double state = words * tdmi_optimizer_moments(&s->optimizer) / (s->shard > 0 ? world_size : 1);
     fprintf(to,
             "\nmemory of a rank, MiB (%zu parameters)\n"
             "  parameters       %9.1f%s\n"
             "  gradients        %9.1f\n"
             "  optimizer state  %9.1f\n"
             "  activations      %9.1f\n\n",
-            tdmi_graph_parameter_count(g), words / mib, s->shard == 1 ? "  one copy for the ranks of a node" : "", words / mib,
-            state / mib, (double)g->slab_nbytes / mib);
+            tdmi_graph_parameter_count(g), words / mib, s->shard > 0 ? "  one copy for the ranks of a node" : "",
+            (double)g->gradient_nbytes / mib, state / mib, (double)g->slab_nbytes / mib);
 }
 
 tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, char **text_out)

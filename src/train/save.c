@@ -200,7 +200,7 @@ tdm_status tdmi_trainer_save(tdmi_trainer *t)
     if (st == TDM_OK) {
         if (t->rank != 0)
             st = tdmi_checkpoint_join(t->run_dir, (uint64_t)t->step, t->model_layout, t->optimizer_layout, &writer);
-        if (st == TDM_OK && (t->settings.shard == 1 || t->rank == 0)) { /* unsharded, every rank holds everything */
+        if (st == TDM_OK && (t->settings.shard > 0 || t->rank == 0)) { /* unsharded, every rank holds everything */
             write_target to = {t, tdmi_checkpoint_model_writer(writer), tdmi_checkpoint_optimizer_writer(writer)};
             st = tdmi_exec_visit_state(t->exec, write_piece, &to);
         }

@@ -123,7 +123,7 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     if (st == TDM_OK)
         st = choose_double("val-fraction", o->val_fraction, 0.05, 0, false, 0.9, &s->val_fraction);
     if (st == TDM_OK)
-        st = choose_int("shard", o->shard, 1, 0, 1, &s->shard);
+        st = choose_int("shard", o->shard, 1, 0, 3, &s->shard);
     if (st == TDM_OK)
         st = choose_int("save-every", o->save_every, 0, 0, STEPS_MAX, &s->save_every);
     if (st == TDM_OK)

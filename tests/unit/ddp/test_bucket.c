@@ -137,7 +137,8 @@ static void micro_batches_without_sync_communicate_nothing(void **state)
 enum { BUCKETS = 3 };
 static const size_t padded[BUCKETS] = {192, 384, 96};
 
-static tdm_status create_planned(tdm_group *group, bool scatter, tdm_reducer **out)
+/* Not committed yet. */
+static tdm_status create_planned_only(tdm_group *group, bool scatter, tdm_reducer **out)
 {
     tdm_reducer_options options;
     tdm_reducer_options_init(&options);
@@ -153,16 +154,26 @@ static tdm_status create_planned(tdm_group *group, bool scatter, tdm_reducer **o
         if (st == TDM_OK)
             st = tdmi_reducer_add_planned(*out, name[1], padded[b] - 40, b, 32, padded[b], &id);
     }
+    return st;
+}
+
+static tdm_status create_planned(tdm_group *group, bool scatter, tdm_reducer **out)
+{
+    tdm_status st = create_planned_only(group, scatter, out);
     return st == TDM_OK ? tdm_reducer_commit(*out) : st;
+}
+
+static void fill_bucket(tdm_reducer *r, int rank, int b)
+{
+    float *memory = tdmi_reducer_bucket_memory(r, b);
+    for (size_t k = 0; k < padded[b]; k++)
+        memory[k] = k < padded[b] - 8 ? (float)((rank + 1) * ((int)k % 11) + b) : 0;
 }
 
 static void fill(tdm_reducer *r, int rank)
 {
-    for (int b = 0; b < BUCKETS; b++) {
-        float *memory = tdmi_reducer_bucket_memory(r, b);
-        for (size_t k = 0; k < padded[b] - 8; k++)
-            memory[k] = (float)((rank + 1) * ((int)k % 11) + b);
-    }
+    for (int b = 0; b < BUCKETS; b++)
+        fill_bucket(r, rank, b);
 }
 
 static float sum_of(int size, int b, size_t k)
@@ -236,6 +247,52 @@ static void planned_buckets_are_reduced_one_by_one_to_all_or_to_slices(void **st
             ranks_run(&(ranks_spec){.n = n, .transport = "shm"}, planned_body, &mode);
 }
 
+/* All buckets in one memory, one after the other; *arg: with slices that are kept, else an epilogue sees them. */
+static const char *shared_memory_body(tdm_group *group, void *arg)
+{
+    const bool keep = *(const bool *)arg;
+    const int rank = tdm_group_rank(group), size = tdm_group_size(group);
+    static const size_t one_place[BUCKETS] = {0};
+    size_t largest = 0;
+    tdm_reducer *r;
+    CHECK_OK(create_planned_only(group, true, &r));
+    for (int b = 0; b < BUCKETS; b++)
+        largest = padded[b] > largest ? padded[b] : largest;
+    CHECK_THAT(tdmi_reducer_lay_out(r, one_place, largest * sizeof(float) - 4, keep) == TDM_ERR_INTERNAL);
+    CHECK_OK(tdmi_reducer_lay_out(r, one_place, largest * sizeof(float), keep));
+    CHECK_OK(tdm_reducer_commit(r));
+    CHECK_THAT(tdmi_reducer_lay_out(r, one_place, largest * sizeof(float), keep) == TDM_ERR_INTERNAL);
+    seen s = {.size = size};
+    if (!keep)
+        tdmi_reducer_set_epilogue(r, note, &s);
+    for (int b = 0; b < BUCKETS; b++) {
+        CHECK_THAT(tdmi_reducer_bucket_memory(r, b) == tdmi_reducer_bucket_memory(r, 0));
+        fill_bucket(r, rank, b);
+        CHECK_OK(tdmi_reducer_start_bucket(r, b));
+        CHECK_OK(tdmi_reducer_wait_bucket(r, b));
+    }
+    for (int b = 0; b < BUCKETS; b++) {
+        size_t first, count;
+        tdmi_reducer_slice(r, b, &first, &count);
+        CHECK_THAT(keep || s.elements[b] == count);
+        for (size_t k = 0; k < count && keep; k++)
+            CHECK_THAT(((const float *)tdmi_reducer_reduced(r, b))[k] == sum_of(size, b, first + k));
+    }
+    CHECK_THAT(s.wrong == 0);
+    tdm_reducer_destroy(r);
+    return NULL;
+}
+
+static void buckets_can_use_one_memory_one_after_the_other(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {RANKS_TRANSPORTS};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (int n = 1; n <= 3; n++)
+            for (int keep = 0; keep < 2; keep++)
+                ranks_run(&(ranks_spec){.n = n, .transport = ways[i]}, shared_memory_body, &(bool){keep});
+}
+
 static const char *bad_plan_body(tdm_group *group, void *arg)
 {
     (void)arg;
@@ -266,6 +323,7 @@ int main(void)
         cmocka_unit_test(the_plan_obeys_its_rule_and_each_bucket_is_one_collective),
         cmocka_unit_test(micro_batches_without_sync_communicate_nothing),
         cmocka_unit_test(planned_buckets_are_reduced_one_by_one_to_all_or_to_slices),
+        cmocka_unit_test(buckets_can_use_one_memory_one_after_the_other),
         cmocka_unit_test(a_plan_that_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -106,6 +106,7 @@ static const char *steps(tdm_group *group, tiny_run *run, const tdmi_graph *g, t
         run->heap_growth = mallinfo2().uordblks > heap ? mallinfo2().uordblks - heap : 0;
         run->weights = hash_weights(g, exec);
         run->shared = tdmi_exec_shares_parameters(exec);
+        run->gradient_nbytes = g->gradient_nbytes;
     }
     return NULL;
 }

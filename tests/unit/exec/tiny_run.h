@@ -21,6 +21,7 @@ typedef struct tiny_run {
     uint64_t heap_growth; /* bytes of malloc in use, the same steps */
     bool shared;
     int64_t optimizer_ns, comm_exposed_ns; /* of all steps */
+    size_t gradient_nbytes; /* of the graph's gradients' slab */
 } tiny_run;
 
 /* Runs on each rank of a group; NULL or what went wrong. `run` lies in memory that all ranks share. */

@@ -164,6 +164,8 @@ static void waits_before_start(tdmi_graph *g)
 static void never_waited_for(tdmi_graph *g) { drop_last_of(g, at_bucket(g, TDMI_OP_BUCKET_WAIT, 1)); }
 static void never_ready(tdmi_graph *g) { drop_last_of(g, at_bucket(g, TDMI_OP_PARAMETERS_READY, 1)); }
 static void never_updated(tdmi_graph *g) { drop_last_of(g, at_bucket(g, TDMI_OP_UPDATE, 1)); }
+static void memory_still_needed(tdmi_graph *g) { g->bucket[1].offset = g->bucket[0].offset; }
+static void behind_the_gradients(tdmi_graph *g) { g->bucket[1].offset = g->gradient_nbytes; }
 static void no_verdict(tdmi_graph *g) { drop_last_of(g, at(g, TDMI_OP_VERDICT, "verdict")); }
 static void verdict_too_early(tdmi_graph *g) { move(g, at(g, TDMI_OP_VERDICT, "verdict"), at_bucket(g, TDMI_OP_BUCKET_WAIT, 1)); }
 static void two_verdicts(tdmi_graph *g)
@@ -262,6 +264,8 @@ static const struct {
     {"never_waited_for", never_waited_for, "bucket 1 is never waited for"},
     {"never_ready", never_ready, "bucket 1 is never made ready for its readers"},
     {"never_updated", never_updated, "bucket 1 is never updated"},
+    {"memory_still_needed", memory_still_needed, "it writes gradients of bucket 1 over bucket 0, which is needed until node"},
+    {"behind_the_gradients", behind_the_gradients, "bucket 1 ends behind the gradients' slab"},
     {"no_verdict", no_verdict, "the verdict must know bucket 0"},
     {"verdict_too_early", verdict_too_early, "(verdict verdict): the verdict must know bucket 1"},
     {"two_verdicts", two_verdicts, "a step has one verdict"},

@@ -95,7 +95,7 @@ static void what_cannot_be_is_named(void **state)
     CASE(o.clip = -2, "--clip -2");
     CASE(o.optimizer = "lamb", "lamb");
     CASE(o.schedule = "steps", "steps");
-    CASE(o.shard = 2, "--shard 2 is out of range; it takes 0 to 1");
+    CASE(o.shard = 4, "--shard 4 is out of range; it takes 0 to 3");
     CASE(o.bucket_mb = 0, "--bucket-mb 0 is out of range");
     CASE(o.val_fraction = 0.95, "--val-fraction 0.95");
     CASE(o.keep = 0, "--keep 0");
