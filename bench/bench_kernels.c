@@ -73,7 +73,7 @@ static void shapes(const row *r, tdmi_kernel_io *io)
         *io = (tdmi_kernel_io){.in = {btc, tokens}, .out = {vc, pc}, .attr.accumulate = 1};
         break;
     case TDMI_OP_CROSS_ENTROPY: *io = (tdmi_kernel_io){.in = {btv, tokens}, .out = {one, bt}}; break;
-    case TDMI_OP_CROSS_ENTROPY_BACKWARD: *io = (tdmi_kernel_io){.in = {btv, tokens, bt}, .out = {btv}}; break;
+    case TDMI_OP_CROSS_ENTROPY_BACKWARD: *io = (tdmi_kernel_io){.in = {btv, tokens, bt, {.ndim = -1}}, .out = {btv}}; break;
     default: break;
     }
     io->op = r->op;

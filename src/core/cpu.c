@@ -15,6 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
 static const char *const isa_names[TDMI_ISA_COUNT] = {"plain", "avx2", "avx512"};
 
@@ -22,6 +26,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static tdmi_isa isa;        /* written once under `once` */
 static char model[128];     /* written once under `once` */
 static bool intel;          /* written once under `once` */
+static pthread_once_t bf16_once = PTHREAD_ONCE_INIT;
+static bool multiplies_bf16; /* written once under `bf16_once` */
 static size_t own_cache;    /* written once under `once` */
 
 static tdmi_isa best_isa(void)
@@ -94,6 +100,32 @@ const char *tdmi_cpu_model(void)
 {
     pthread_once(&once, read_cpu);
     return model;
+}
+
+#if defined(__x86_64__)
+/* Whether there are tiles for bfloat16 and the kernel lets this process use them. */
+static bool has_amx_bf16(void)
+{
+    enum { XTILEDATA = 18, ARCH_REQ_XCOMP_PERM = 0x1023 };
+    unsigned a = 7, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d >> 22 & 1u) == 0 || (d >> 24 & 1u) == 0)
+        return false;
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
+}
+#endif
+
+static void read_bf16(void)
+{
+#if defined(__x86_64__)
+    multiplies_bf16 = tdmi_cpu_isa() >= TDMI_ISA_AVX512 &&
+                      (has_amx_bf16() || (!tdmi_cpu_is_intel() && __builtin_cpu_supports("avx512bf16")));
+#endif
+}
+
+bool tdmi_cpu_multiplies_bf16(void)
+{
+    pthread_once(&bf16_once, read_bf16);
+    return multiplies_bf16;
 }
 
 bool tdmi_cpu_is_intel(void)

@@ -26,6 +26,9 @@ bool tdmi_cpus_crowded(const tdmi_cpus *const *set, int n, int quota);
 /* "Intel(R) Xeon(R) ..." of /proc/cpuinfo, static storage; "unknown" where there is none. */
 const char *tdmi_cpu_model(void);
 bool tdmi_cpu_is_intel(void);
+/* Whether products of bfloat16 are faster here than those of float32: AMX, or AVX512_BF16 but on Intel's cores, whose
+ * instruction is slower than two of float32. The first call asks the kernel for the use of AMX's tiles. */
+bool tdmi_cpu_multiplies_bf16(void);
 /* In a loop that waits for another core. */
 static inline void tdmi_cpu_pause(void)
 {

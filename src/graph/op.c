@@ -25,6 +25,7 @@ static const row rows[TDMI_OP_COUNT] = {
     [TDMI_OP_DRAW_MASK] = {{0, 1, 0, 0, 0, 0}, {"mask"}},
     [TDMI_OP_DROPOUT] = {{2, 1, 0, 0, 0, BIT(0)}, {"x", "mask", "y"}},
     [TDMI_OP_CROSS_ENTROPY] = {{2, 2, 0, 0, 0, 0}, {"logits", "targets", "loss", "lse"}},
+    [TDMI_OP_CAST] = {{1, 1, 0, 0, 0, 0}, {"x", "y"}},
     [TDMI_OP_EMBEDDING_BACKWARD] = {{2, 2, 0, BIT(0) | BIT(1), BIT(0) | BIT(1), 0},
                                     {"dy", "tokens", "dwte", "dwpe"}},
     [TDMI_OP_LINEAR_BACKWARD_INPUT] = {{2, 1, 0, 0, BIT(0), 0}, {"dy", "w", "dx"}},
@@ -35,8 +36,8 @@ static const row rows[TDMI_OP_COUNT] = {
     [TDMI_OP_GELU_BACKWARD] = {{2, 1, 0, 0, 0, BIT(0)}, {"dy", "x", "dx"}},
     [TDMI_OP_ATTENTION_BACKWARD] = {{4, 1, 0, 0, 0, 0}, {"dy", "qkv", "y", "lse", "dqkv"}},
     [TDMI_OP_DROPOUT_BACKWARD] = {{2, 1, 0, 0, 0, BIT(0)}, {"dy", "mask", "dx"}},
-    [TDMI_OP_CROSS_ENTROPY_BACKWARD] = {{3, 1, 0, 0, 0, BIT(0)},
-                                        {"logits", "targets", "lse", "dlogits"}},
+    [TDMI_OP_CROSS_ENTROPY_BACKWARD] = {{4, 1, BIT(3), 0, 0, BIT(0)},
+                                        {"logits", "targets", "lse", "scale", "dlogits"}},
     [TDMI_OP_ADD] = {{2, 1, 0, 0, 0, BIT(0) | BIT(1)}, {"a", "b", "y"}},
     [TDMI_OP_VERDICT] = {{1, 0, 0, 0, 0, 0}, {"loss"}},
 };

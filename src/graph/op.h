@@ -1,28 +1,33 @@
 /* op.h - the operations of a training step, with the shapes they take.
  *
  * B batch, T time, N rows (B T, or any leading dimensions), C width, H heads, V vocabulary, P positions, I in, O out.
- * f32, contiguous, row major unless said. An input in [] may be absent (-1 in the graph, NULL in a kernel). An output marked
- * += is added to when its bit in attr.accumulate is set, else overwritten.
+ * Contiguous, row major. An input in [] may be absent (-1 in the graph, NULL in a kernel). An output marked += is added to
+ * when its bit in attr.accumulate is set, else overwritten.
+ *
+ * Types: f32 unless said. t is f32, bf16 or f16, one type for all operands of a node marked so; g is such a type for the
+ * gradients of parameters, its own. Whatever the types, sums and functions are computed in f32 and rounded once, to nearest even
+ * (products of bf16 on processors that have them multiply bf16 and sum in f32).
  *
  * op                      in                                              out
  * EMBEDDING               tokens[B,T] i32, wte[V,C], [wpe[P,C]]           y[B,T,C]
- * LINEAR                  x[N,I], w[O,I], [b[O]]                          y[N,O]
- * LAYERNORM               x[N,C], w[C], b[C]                              y[N,C], mean[N], rstd[N]           attr.eps
- * RESIDUAL                a, b of one shape                               y (may be a's or b's memory)
- * GELU                    x                                               y (may be x's memory)              tanh form
- * ATTENTION               qkv[B,T,3C]                                     y[B,T,C], lse[B,H,T]               attr.heads; causal
+ * LINEAR                  x[N,I] t, w[O,I] t, [b[O]]                      y[N,O] t
+ * LAYERNORM               x[N,C], w[C], b[C]                              y[N,C] t, mean[N], rstd[N]         attr.eps
+ * RESIDUAL                a u, b t of one shape; u is f32 or t            y u (may be a's or b's memory)
+ * GELU                    x t                                             y t (may be x's memory)            tanh form
+ * ATTENTION               qkv[B,T,3C] t                                   y[B,T,C] t, lse[B,H,T]             attr.heads; causal
  * DRAW_MASK                                                               mask[...] u8, 1 = kept             attr.p, attr.counter
- * DROPOUT                 x, mask                                         y = x mask / (1 - p) (may be x's)  attr.p
- * CROSS_ENTROPY           logits[N,V], targets[N] i32                     loss[1] mean, lse[N]                attr.micro_batches
- * EMBEDDING_BACKWARD      dy[B,T,C], tokens                               [dwte[V,C]] +=, [dwpe[P,C]] +=
- * LINEAR_BACKWARD_INPUT   dy[N,O], w[O,I]                                 dx[N,I] +=
- * LINEAR_BACKWARD_WEIGHT  dy[N,O], x[N,I]                                 dw[O,I] +=, [db[O]] +=
- * LAYERNORM_BACKWARD      dy[N,C], x[N,C], w[C], mean[N], rstd[N]         dx[N,C] +=, dw[C] +=, db[C] +=
- * GELU_BACKWARD           dy, x                                           dx (may be dy's memory)
- * ATTENTION_BACKWARD      dy[B,T,C], qkv[B,T,3C], y[B,T,C], lse[B,H,T]    dqkv[B,T,3C]
- * DROPOUT_BACKWARD        dy, mask                                        dx (may be dy's memory)            attr.p
- * CROSS_ENTROPY_BACKWARD  logits[N,V], targets[N], lse[N]                 dlogits[N,V] (may be logits' memory), of the mean  attr.micro_batches
- * ADD                     a, b                                            y (may be a's or b's memory)
+ * DROPOUT                 x t, mask                                       y t = x mask / (1 - p) (may be x's) attr.p
+ * CROSS_ENTROPY           logits[N,V] t, targets[N] i32                   loss[1] mean, lse[N]               attr.micro_batches
+ * CAST                    x t                                             y of another type
+ * EMBEDDING_BACKWARD      dy[B,T,C], tokens                               [dwte[V,C]] g +=, [dwpe[P,C]] g +=
+ * LINEAR_BACKWARD_INPUT   dy[N,O] t, w[O,I] t                             dx[N,I] t +=
+ * LINEAR_BACKWARD_WEIGHT  dy[N,O] t, x[N,I] t                             dw[O,I] g +=, [db[O]] g +=
+ * LAYERNORM_BACKWARD      dy[N,C] t, x[N,C], w[C], mean[N], rstd[N]       dx[N,C] +=, dw[C] g +=, db[C] g +=
+ * GELU_BACKWARD           dy t, x t                                       dx t (may be dy's memory)
+ * ATTENTION_BACKWARD      dy[B,T,C] t, qkv[B,T,3C] t, y[B,T,C] t, lse[B,H,T]  dqkv[B,T,3C] t
+ * DROPOUT_BACKWARD        dy t, mask                                      dx t (may be dy's memory)          attr.p
+ * CROSS_ENTROPY_BACKWARD  logits[N,V] t, targets[N], lse[N], [scale[1]]   dlogits[N,V] t (may be logits' memory), of the mean x scale  attr.micro_batches
+ * ADD                     a t, b t                                        y t (may be a's or b's memory)
  *
  * The mean of CROSS_ENTROPY is over N x attr.micro_batches rows, whatever the targets: it is a part of a step's loss. Rows whose
  * target is negative do not count and give no gradient; the executor makes good for them in the update.
@@ -51,6 +56,7 @@
     X(DRAW_MASK, "draw_mask")                                                                                          \
     X(DROPOUT, "dropout")                                                                                              \
     X(CROSS_ENTROPY, "cross_entropy")                                                                                  \
+    X(CAST, "cast")                                                                                                    \
     X(EMBEDDING_BACKWARD, "embedding_backward")                                                                        \
     X(LINEAR_BACKWARD_INPUT, "linear_backward_input")                                                                  \
     X(LINEAR_BACKWARD_WEIGHT, "linear_backward_weight")                                                                \

@@ -41,20 +41,24 @@ bool tdmi_shape_equal(const tdmi_shape *a, const tdmi_shape *b)
 }
 
 /* The rules below speak in these words; an absent operand obeys all of them. */
-static bool is_vector(const tdmi_shape *s, int64_t n)
+static bool is_real(const tdmi_shape *s) /* the t of op.h */
 {
-    return s == NULL || (s->dtype == TDM_F32 && s->ndim == 1 && s->dims[0] == n);
+    return s == NULL || s->dtype == TDM_F32 || s->dtype == TDM_BF16 || s->dtype == TDM_F16;
 }
 
-static bool is_matrix(const tdmi_shape *s, int64_t rows, int64_t columns) /* rows -1: any */
+static bool is_vector(const tdmi_shape *s, int64_t n, tdm_dtype dtype)
 {
-    return s == NULL ||
-           (s->dtype == TDM_F32 && s->ndim == 2 && (rows < 0 || s->dims[0] == rows) && s->dims[1] == columns);
+    return s == NULL || (s->dtype == dtype && s->ndim == 1 && s->dims[0] == n);
 }
 
-static bool is_rows(const tdmi_shape *s) /* f32 with at least one row of at least one column */
+static bool is_matrix(const tdmi_shape *s, int64_t rows, int64_t columns, tdm_dtype dtype) /* rows -1: any */
 {
-    return s->dtype == TDM_F32 && s->ndim >= 2;
+    return s == NULL || (s->dtype == dtype && s->ndim == 2 && (rows < 0 || s->dims[0] == rows) && s->dims[1] == columns);
+}
+
+static bool is_rows(const tdmi_shape *s) /* of a real type, with at least one row of at least one column */
+{
+    return is_real(s) && s->ndim >= 2;
 }
 
 static int64_t columns(const tdmi_shape *s)
@@ -70,54 +74,77 @@ static bool has_rows_of(const tdmi_shape *s, const tdmi_shape *x, int64_t n, tdm
     return memcmp(s->dims, x->dims, (size_t)(x->ndim - 1) * sizeof s->dims[0]) == 0;
 }
 
-static const char *embedding(const tdmi_shape *y, const tdmi_shape *tokens, const tdmi_shape *wte, const tdmi_shape *wpe)
+static bool same_dims(const tdmi_shape *a, const tdmi_shape *b)
+{
+    return a->ndim == b->ndim && memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof a->dims[0]) == 0;
+}
+
+/* The type of those that are there; they must have one. F32 where none is. */
+static tdm_dtype type_of_gradients(const tdmi_shape *a, const tdmi_shape *b)
+{
+    return a != NULL ? a->dtype : b != NULL ? b->dtype : TDM_F32;
+}
+
+/* wte and wpe: the parameters, or their gradients of type g. */
+static const char *embedding(const tdmi_shape *y, const tdmi_shape *tokens, const tdmi_shape *wte, const tdmi_shape *wpe, tdm_dtype g)
 {
     if (tokens->dtype != TDM_I32 || tokens->ndim != 2)
         return "tokens must be int32 [B,T]";
     if (y->dtype != TDM_F32 || y->ndim != 3 || y->dims[0] != tokens->dims[0] || y->dims[1] != tokens->dims[1])
         return "the output must be float32 [B,T,C]";
-    if (!is_matrix(wte, -1, columns(y)))
+    if (!is_real(wte) || !is_matrix(wte, -1, columns(y), g))
         return "wte must be float32 [V,C]";
-    if (!is_matrix(wpe, -1, columns(y)))
+    if (!is_real(wpe) || !is_matrix(wpe, -1, columns(y), g))
         return "wpe must be float32 [P,C]";
     if (wpe != NULL && wpe->dims[0] < tokens->dims[1])
         return "wpe must have at least T rows (positions)";
     return NULL;
 }
 
-static const char *linear(const tdmi_shape *y, const tdmi_shape *x, const tdmi_shape *w, const tdmi_shape *b)
+/* w and b of the types given: the weight and bias, or their gradients. */
+static const char *linear(const tdmi_shape *y, const tdmi_shape *x, const tdmi_shape *w, const tdmi_shape *b, tdm_dtype w_type,
+                          tdm_dtype b_type)
 {
     if (!is_rows(x) || !is_rows(y))
-        return "x and y must be float32 with at least 2 dimensions";
-    if (!is_matrix(w, columns(y), columns(x)))
-        return "w must be float32 [O,I], with I the last dimension of x and O that of y";
-    if (!is_vector(b, columns(y)))
+        return "x and y must be float32, bfloat16 or float16 with at least 2 dimensions";
+    if (!is_real(w) || !is_matrix(w, columns(y), columns(x), w_type))
+        return "w must be [O,I] of x's type, with I the last dimension of x and O that of y";
+    if (!is_real(b) || !is_vector(b, columns(y), b_type))
         return "b must be float32 [O]";
-    if (!has_rows_of(y, x, columns(y), TDM_F32))
-        return "y must have the rows of x";
+    if (!has_rows_of(y, x, columns(y), x->dtype))
+        return "y must have the rows and the type of x";
     return NULL;
 }
 
 static const char *layernorm(const tdmi_shape *y, const tdmi_shape *x, const tdmi_shape *w, const tdmi_shape *b,
                              const tdmi_shape *mean, const tdmi_shape *rstd)
 {
-    if (!is_rows(x) || !tdmi_shape_equal(x, y))
-        return "x and y must be float32 of one shape with at least 2 dimensions";
-    if (!is_vector(w, columns(x)) || !is_vector(b, columns(x)))
+    if (!is_rows(x) || x->dtype != TDM_F32 || !is_real(y) || !same_dims(x, y))
+        return "x must be float32 with at least 2 dimensions, y of its shape";
+    if (!is_vector(w, columns(x), TDM_F32) || !is_vector(b, columns(x), TDM_F32))
         return "w and b must be float32 [C], with C the last dimension of x";
     if (!has_rows_of(mean, x, 0, TDM_F32) || !has_rows_of(rstd, x, 0, TDM_F32))
         return "mean and rstd must be float32, one value a row of x";
     return NULL;
 }
 
+static const char *layernorm_backward(const tdmi_shape *const *in, const tdmi_shape *const *out)
+{
+    const tdm_dtype g = type_of_gradients(out[1], out[2]);
+    if (!tdmi_shape_equal(in[1], out[0]) || !is_real(out[1]) || !is_real(out[2]) || !is_vector(out[1], columns(in[1]), g) ||
+        !is_vector(out[2], columns(in[1]), g))
+        return "dx must have x's shape, dw and db w's";
+    return layernorm(in[0], in[1], in[2], NULL, in[3], in[4]);
+}
+
 static const char *attention(const tdmi_shape *y, const tdmi_shape *qkv, const tdmi_shape *lse, int heads)
 {
-    if (y->dtype != TDM_F32 || y->ndim != 3)
-        return "y must be float32 [B,T,C]";
+    if (!is_real(y) || y->ndim != 3)
+        return "y must be float32, bfloat16 or float16 [B,T,C]";
     if (heads < 1 || columns(y) % heads != 0)
         return "the width C must be divisible by the number of heads";
-    if (!has_rows_of(qkv, y, 3 * columns(y), TDM_F32))
-        return "qkv must be float32 [B,T,3C]";
+    if (!has_rows_of(qkv, y, 3 * columns(y), y->dtype))
+        return "qkv must be [B,T,3C] of y's type";
     if (lse->dtype != TDM_F32 || lse->ndim != 3 || lse->dims[0] != y->dims[0] || lse->dims[1] != heads ||
         lse->dims[2] != y->dims[1])
         return "lse must be float32 [B,H,T]";
@@ -126,8 +153,22 @@ static const char *attention(const tdmi_shape *y, const tdmi_shape *qkv, const t
 
 static const char *elementwise(const tdmi_shape *a, const tdmi_shape *b, const tdmi_shape *y)
 {
-    if (a->dtype != TDM_F32 || !tdmi_shape_equal(a, y) || (b != NULL && !tdmi_shape_equal(a, b)))
-        return "all operands must be float32 of one shape";
+    if (!is_real(a) || !tdmi_shape_equal(a, y) || (b != NULL && !tdmi_shape_equal(a, b)))
+        return "all operands must be float32, bfloat16 or float16 of one type and shape";
+    return NULL;
+}
+
+static const char *residual(const tdmi_shape *a, const tdmi_shape *b, const tdmi_shape *y)
+{
+    if (!is_real(a) || !is_real(b) || !tdmi_shape_equal(a, y) || !same_dims(a, b) || (a->dtype != TDM_F32 && a->dtype != b->dtype))
+        return "y must have a's type and all operands one shape; b's type is a's, or a is float32";
+    return NULL;
+}
+
+static const char *cast(const tdmi_shape *x, const tdmi_shape *y)
+{
+    if (!is_real(x) || !is_real(y) || !same_dims(x, y) || (x->dtype == TDM_F32) == (y->dtype == TDM_F32))
+        return "x and y must have one shape; one of them is float32, the other bfloat16 or float16";
     return NULL;
 }
 
@@ -147,7 +188,7 @@ static const char *cross_entropy(const tdmi_shape *logits, const tdmi_shape *tar
     if (micro_batches < 1)
         return "a step has at least one micro-batch";
     if (!is_rows(logits))
-        return "logits must be float32 with at least 2 dimensions";
+        return "logits must be float32, bfloat16 or float16 with at least 2 dimensions";
     if (!has_rows_of(targets, logits, 0, TDM_I32))
         return "targets must be int32, one a row of logits";
     if (!has_rows_of(lse, logits, 0, TDM_F32))
@@ -173,13 +214,14 @@ const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *c
     if ((attr->accumulate & ~info->accumulates) != 0)
         return "it cannot add to this output";
     switch (op) {
-    case TDMI_OP_EMBEDDING: return embedding(out[0], in[0], in[1], in[2]);
-    case TDMI_OP_LINEAR: return linear(out[0], in[0], in[1], in[2]);
+    case TDMI_OP_EMBEDDING: return embedding(out[0], in[0], in[1], in[2], TDM_F32);
+    case TDMI_OP_LINEAR: return linear(out[0], in[0], in[1], in[2], in[0]->dtype, TDM_F32);
     case TDMI_OP_LAYERNORM:
         if (!(attr->eps > 0))
             return "eps must be positive";
         return layernorm(out[0], in[0], in[1], in[2], out[1], out[2]);
-    case TDMI_OP_RESIDUAL:
+    case TDMI_OP_RESIDUAL: return residual(in[0], in[1], out[0]);
+    case TDMI_OP_CAST: return cast(in[0], out[0]);
     case TDMI_OP_ADD:
     case TDMI_OP_GELU_BACKWARD: return elementwise(in[0], in[1], out[0]);
     case TDMI_OP_GELU: return elementwise(in[0], NULL, out[0]);
@@ -191,25 +233,24 @@ const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *c
     case TDMI_OP_DROPOUT:
     case TDMI_OP_DROPOUT_BACKWARD: return dropout(in[0], in[1], out[0], attr->p);
     case TDMI_OP_CROSS_ENTROPY:
-        if (!is_vector(out[0], 1))
+        if (!is_vector(out[0], 1, TDM_F32))
             return "the loss must be float32 [1]";
         return cross_entropy(in[0], in[1], out[1], attr->micro_batches);
-    case TDMI_OP_EMBEDDING_BACKWARD: return embedding(in[0], in[1], out[0], out[1]);
-    case TDMI_OP_LINEAR_BACKWARD_INPUT: return linear(in[0], out[0], in[1], NULL);
-    case TDMI_OP_LINEAR_BACKWARD_WEIGHT: return linear(in[0], in[1], out[0], out[1]);
-    case TDMI_OP_LAYERNORM_BACKWARD:
-        if (!tdmi_shape_equal(in[1], out[0]) || !is_vector(out[1], columns(in[1])) || !is_vector(out[2], columns(in[1])))
-            return "dx must have x's shape, dw and db w's";
-        return layernorm(in[0], in[1], in[2], NULL, in[3], in[4]);
+    case TDMI_OP_EMBEDDING_BACKWARD: return embedding(in[0], in[1], out[0], out[1], type_of_gradients(out[0], out[1]));
+    case TDMI_OP_LINEAR_BACKWARD_INPUT: return linear(in[0], out[0], in[1], NULL, in[0]->dtype, TDM_F32);
+    case TDMI_OP_LINEAR_BACKWARD_WEIGHT: return linear(in[0], in[1], out[0], out[1], out[0]->dtype, out[0]->dtype);
+    case TDMI_OP_LAYERNORM_BACKWARD: return layernorm_backward(in, out);
     case TDMI_OP_ATTENTION_BACKWARD:
         if (!tdmi_shape_equal(in[0], in[2]) || !tdmi_shape_equal(in[1], out[0]))
             return "dy must have y's shape, dqkv qkv's";
         return attention(in[2], in[1], in[3], attr->heads);
     case TDMI_OP_CROSS_ENTROPY_BACKWARD:
         if (!tdmi_shape_equal(in[0], out[0]))
-            return "dlogits must have logits' shape";
+            return "dlogits must have logits' shape and type";
+        if (!is_vector(in[3], 1, TDM_F32))
+            return "the scale must be float32 [1]";
         return cross_entropy(in[0], in[1], in[2], attr->micro_batches);
-    case TDMI_OP_VERDICT: return is_vector(in[0], 1) ? NULL : "the loss must be float32 [1]";
+    case TDMI_OP_VERDICT: return is_vector(in[0], 1, TDM_F32) ? NULL : "the loss must be float32 [1]";
     case TDMI_OP_BUCKET_START:
     case TDMI_OP_BUCKET_WAIT:
     case TDMI_OP_UPDATE:

@@ -26,16 +26,19 @@
 /* X(NAME, kernels of TDMI_OP_NAME, best first; the plain one last) */
 #define KERNELS_MAP(X)                                                                                                 \
     X(EMBEDDING, SIMD(embedding) &tdmi_plain_embedding)                                                                \
-    X(LINEAR, ONEDNN(linear) SIMD(linear) &tdmi_plain_linear)                                                                         \
+    X(LINEAR, ONEDNN(linear) SIMD(linear) SIMD(linear_widened) &tdmi_plain_linear)                                     \
     X(LAYERNORM, SIMD(layernorm) &tdmi_plain_layernorm)                                                                \
     X(RESIDUAL, SIMD(residual) &tdmi_plain_residual)                                                                   \
     X(GELU, SIMD(gelu) &tdmi_plain_gelu)                                                                               \
     X(ATTENTION, SIMD(attention) &tdmi_plain_attention)                                                                \
     X(DROPOUT, SIMD(dropout) &tdmi_plain_dropout)                                                                      \
     X(CROSS_ENTROPY, SIMD(cross_entropy) &tdmi_plain_cross_entropy)                                                    \
+    X(CAST, SIMD(cast) &tdmi_plain_cast)                                                                               \
     X(EMBEDDING_BACKWARD, SIMD(embedding_backward) &tdmi_plain_embedding_backward)                                     \
-    X(LINEAR_BACKWARD_INPUT, ONEDNN(linear_backward_input) SIMD(linear_backward_input) &tdmi_plain_linear_backward_input)                            \
-    X(LINEAR_BACKWARD_WEIGHT, ONEDNN(linear_backward_weight) SIMD(linear_backward_weight) &tdmi_plain_linear_backward_weight)                         \
+    X(LINEAR_BACKWARD_INPUT, ONEDNN(linear_backward_input) SIMD(linear_backward_input)                                 \
+          SIMD(linear_backward_input_widened) &tdmi_plain_linear_backward_input)                                       \
+    X(LINEAR_BACKWARD_WEIGHT, ONEDNN(linear_backward_weight) SIMD(linear_backward_weight)                              \
+          SIMD(linear_backward_weight_widened) &tdmi_plain_linear_backward_weight)                                     \
     X(LAYERNORM_BACKWARD, SIMD(layernorm_backward) &tdmi_plain_layernorm_backward)                                     \
     X(GELU_BACKWARD, SIMD(gelu_backward) &tdmi_plain_gelu_backward)                                                    \
     X(ATTENTION_BACKWARD, SIMD(attention_backward) &tdmi_plain_attention_backward)                                     \

@@ -52,10 +52,10 @@ const char *tdmi_onednn_version(void)
     return text;
 }
 
-static dnnl_status_t describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, tdmi_matrix at)
+static dnnl_status_t describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, tdmi_matrix at, tdm_dtype type)
 {
     const dnnl_dims_t dims = {rows, columns}, strides = {at.row, at.column};
-    return dnnl_memory_desc_init_by_strides(out, 2, dims, dnnl_f32, strides);
+    return dnnl_memory_desc_init_by_strides(out, 2, dims, type == TDM_BF16 ? dnnl_bf16 : dnnl_f32, strides);
 }
 
 typedef struct piece {
@@ -73,13 +73,13 @@ static void make_primitive(void *arg, const tdmi_matmul_shape *s, dnnl_status_t 
     dnnl_post_ops_t post = NULL;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_matmul_desc_t op;
-    *st = describe(&p->desc[ARG_A], p->m, s->k, s->a);
+    *st = describe(&p->desc[ARG_A], p->m, s->k, s->a, s->type);
     if (*st == dnnl_success)
-        *st = describe(&p->desc[ARG_B], s->k, p->n, s->b);
+        *st = describe(&p->desc[ARG_B], s->k, p->n, s->b, s->type);
     if (*st == dnnl_success)
-        *st = describe(&p->desc[ARG_C], p->m, p->n, s->c);
+        *st = describe(&p->desc[ARG_C], p->m, p->n, s->c, s->c_type);
     if (*st == dnnl_success)
-        *st = describe(&p->desc[ARG_BIAS], 1, p->n, (tdmi_matrix){p->n, 1});
+        *st = describe(&p->desc[ARG_BIAS], 1, p->n, (tdmi_matrix){p->n, 1}, TDM_F32);
     if (*st == dnnl_success)
         *st = dnnl_matmul_desc_init(&op, &p->desc[ARG_A], &p->desc[ARG_B], s->bias ? &p->desc[ARG_BIAS] : NULL, &p->desc[ARG_C]);
     if (*st == dnnl_success)
@@ -203,17 +203,21 @@ void tdmi_matmul_destroy(tdmi_matmul *matmul)
 
 typedef struct operands {
     const tdmi_matmul *matmul;
-    const float *a, *b, *bias;
-    float *c;
+    const char *a, *b;
+    const float *bias;
+    char *c;
     char *workspace;
 } operands;
 
-static void fill_nan(const tdmi_matmul_shape *s, const tile *t, float *c)
+static void fill_nan(const tdmi_matmul_shape *s, const tile *t, void *c)
 {
     const int64_t rows = s->cut_rows ? t->size : s->m, columns = s->cut_rows ? s->n : t->size;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
-            c[i * s->c.row + j * s->c.column] = NAN;
+            if (s->c_type == TDM_BF16)
+                ((uint16_t *)c)[i * s->c.row + j * s->c.column] = 0x7fc0; /* NaN */
+            else
+                ((float *)c)[i * s->c.row + j * s->c.column] = NAN;
 }
 
 static void run_tile(void *arg, int64_t index, int worker)
@@ -221,8 +225,9 @@ static void run_tile(void *arg, int64_t index, int worker)
     const operands *o = arg;
     const tdmi_matmul_shape *s = &o->matmul->shape;
     const tile *t = &o->matmul->tiles[index];
-    float *c = o->c + t->first * (s->cut_rows ? s->c.row : s->c.column);
-    const float *a = o->a + (s->cut_rows ? t->first * s->a.row : 0), *b = o->b + (s->cut_rows ? 0 : t->first * s->b.column);
+    const int64_t size = (int64_t)tdm_dtype_size(s->type), c_size = (int64_t)tdm_dtype_size(s->c_type);
+    char *c = o->c + t->first * (s->cut_rows ? s->c.row : s->c.column) * c_size;
+    const char *a = o->a + (s->cut_rows ? t->first * s->a.row : 0) * size, *b = o->b + (s->cut_rows ? 0 : t->first * s->b.column) * size;
     /* the C interface takes one kind of pointer for what is read and what is written */
     dnnl_status_t st = dnnl_memory_set_data_handle(t->memory[ARG_A], (void *)(uintptr_t)a);
     st = st != dnnl_success ? st : dnnl_memory_set_data_handle(t->memory[ARG_B], (void *)(uintptr_t)b);
@@ -252,7 +257,7 @@ static void run_tiles(void *arg)
     tdmi_kernels_tiles(o->matmul->tile_count, run_tile, arg);
 }
 
-void tdmi_matmul_run(const tdmi_matmul *matmul, const float *a, const float *b, const float *bias, float *c, void *workspace)
+void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace)
 {
     operands o = {matmul, a, b, bias, c, workspace};
     tdmi_kernels_on_one_thread(run_tiles, &o);

@@ -4,6 +4,8 @@
 
 #include "core/error.h"
 
+#include <tandem/dtype.h>
+
 /* Element [i,j] of a matrix lies at i * row + j * column; one of the two is 1. */
 typedef struct tdmi_matrix {
     int64_t row, column;
@@ -16,6 +18,7 @@ typedef struct tdmi_matmul_shape {
     bool add;            /* C += A B */
     bool cut_rows;       /* tiles are rows of C, else columns */
     int64_t tile;        /* rows or columns of a tile */
+    tdm_dtype type, c_type; /* F32 or BF16: of A and B, and of C; a bias is F32 */
 } tdmi_matmul_shape;
 
 typedef struct tdmi_matmul tdmi_matmul;
@@ -24,6 +27,6 @@ typedef struct tdmi_matmul tdmi_matmul;
 tdm_status tdmi_matmul_create(const tdmi_matmul_shape *shape, tdmi_matmul **out, size_t *workspace_nbytes);
 void tdmi_matmul_destroy(tdmi_matmul *matmul);
 /* A tile that oneDNN fails to compute (it found no memory) is filled with NaN, which the loss check of a step reports. */
-void tdmi_matmul_run(const tdmi_matmul *matmul, const float *a, const float *b, const float *bias, float *c, void *workspace);
+void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace);
 
 #endif

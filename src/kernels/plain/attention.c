@@ -4,6 +4,7 @@
  * Backward computes p again from lse:
  *   dp[t,u] = dy[t] . v[u]      delta[t] = dy[t] . y[t]      ds = p (dp - delta) / sqrt(D)
  *   dq[t] = sum over u of ds[t,u] k[u]      dk[u] = sum over t of ds[t,u] q[t]      dv[u] = sum over t of p[t,u] dy[t] */
+#include "kernels/plain/element.h"
 #include "kernels/plain/plain.h"
 #include "kernels/shapes.h"
 
@@ -17,30 +18,31 @@ static tdm_status prepare(const tdmi_kernel_io *io, void **state, size_t *worksp
     return TDM_OK;
 }
 
-static double dot(const float *a, const float *b, int64_t count)
+/* Of count elements, from a's on and from b's on. */
+static double dot(tdmi_in x, int64_t a, tdmi_in y, int64_t b, int64_t count)
 {
     double sum = 0.0;
     for (int64_t i = 0; i < count; i++)
-        sum += (double)a[i] * b[i];
+        sum += (double)tdmi_get(x, a + i) * tdmi_get(y, b + i);
     return sum;
 }
 
 static void forward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
     (void)state;
-    const float *qkv = in[0];
-    float *y = out[0], *lse = out[1];
+    const tdmi_in qkv = {io->in[0].dtype, in[0]};
+    const tdmi_out y = {io->out[0].dtype, out[0]};
+    float *lse = out[1];
     double *score = workspace;
     const int64_t B = io->in[0].dims[0], T = io->in[0].dims[1], C = io->in[0].dims[2] / 3, H = io->attr.heads, D = C / H;
     const double scale = 1.0 / sqrt((double)D);
     for (int64_t b = 0; b < B; b++)
         for (int64_t h = 0; h < H; h++)
             for (int64_t t = 0; t < T; t++) {
-                const float *q = qkv + (b * T + t) * 3 * C + h * D, *k = qkv + b * T * 3 * C + C + h * D, *v = k + C;
-                float *row = y + (b * T + t) * C + h * D;
+                const int64_t q = (b * T + t) * 3 * C + h * D, k = b * T * 3 * C + C + h * D, v = k + C;
                 double max = -INFINITY, sum = 0.0;
                 for (int64_t u = 0; u <= t; u++) {
-                    score[u] = scale * dot(q, k + u * 3 * C, D);
+                    score[u] = scale * dot(qkv, q, qkv, k + u * 3 * C, D);
                     max = score[u] > max ? score[u] : max;
                 }
                 for (int64_t u = 0; u <= t; u++)
@@ -48,40 +50,52 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
                 for (int64_t d = 0; d < D; d++) {
                     double mixed = 0.0;
                     for (int64_t u = 0; u <= t; u++)
-                        mixed += score[u] * v[u * 3 * C + d];
-                    row[d] = (float)(mixed / sum);
+                        mixed += score[u] * tdmi_get(qkv, v + u * 3 * C + d);
+                    tdmi_put(y, (b * T + t) * C + h * D + d, mixed / sum);
                 }
                 lse[(b * H + h) * T + t] = (float)(max + log(sum));
             }
 }
 
+/* Gradients are summed in float32, in the workspace. */
+static tdm_status prepare_backward(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
+{
+    *state = NULL;
+    *workspace_nbytes = tdmi_shape_count(&io->out[0]) * sizeof(float);
+    return TDM_OK;
+}
+
 static void backward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
-    (void)state, (void)workspace;
-    const float *dy = in[0], *qkv = in[1], *y = in[2], *lse = in[3];
-    float *dqkv = out[0];
+    (void)state;
+    const tdmi_in dy = {io->in[0].dtype, in[0]}, qkv = {io->in[1].dtype, in[1]}, y = {io->in[2].dtype, in[2]};
+    const tdmi_out dqkv = {io->out[0].dtype, out[0]};
+    const float *lse = in[3];
+    float *sum = workspace;
     const int64_t B = io->in[1].dims[0], T = io->in[1].dims[1], C = io->in[1].dims[2] / 3, H = io->attr.heads, D = C / H;
     const double scale = 1.0 / sqrt((double)D);
-    memset(dqkv, 0, (size_t)(B * T * 3 * C) * sizeof *dqkv);
+    memset(sum, 0, (size_t)(B * T * 3 * C) * sizeof *sum);
     for (int64_t b = 0; b < B; b++)
         for (int64_t h = 0; h < H; h++)
             for (int64_t t = 0; t < T; t++) {
                 const int64_t at_q = (b * T + t) * 3 * C + h * D, at_y = (b * T + t) * C + h * D;
-                const double delta = dot(dy + at_y, y + at_y, D);
+                const double delta = dot(dy, at_y, y, at_y, D);
                 for (int64_t u = 0; u <= t; u++) {
                     const int64_t at_k = (b * T + u) * 3 * C + C + h * D, at_v = at_k + C;
-                    const double p = exp(scale * dot(qkv + at_q, qkv + at_k, D) - lse[(b * H + h) * T + t]);
-                    const double ds = scale * p * (dot(dy + at_y, qkv + at_v, D) - delta);
+                    const double p = exp(scale * dot(qkv, at_q, qkv, at_k, D) - lse[(b * H + h) * T + t]);
+                    const double ds = scale * p * (dot(dy, at_y, qkv, at_v, D) - delta);
                     for (int64_t d = 0; d < D; d++) {
-                        dqkv[at_q + d] += (float)(ds * qkv[at_k + d]);
-                        dqkv[at_k + d] += (float)(ds * qkv[at_q + d]);
-                        dqkv[at_v + d] += (float)(p * dy[at_y + d]);
+                        sum[at_q + d] += (float)(ds * tdmi_get(qkv, at_k + d));
+                        sum[at_k + d] += (float)(ds * tdmi_get(qkv, at_q + d));
+                        sum[at_v + d] += (float)(p * tdmi_get(dy, at_y + d));
                     }
                 }
             }
+    for (int64_t i = 0; i < B * T * 3 * C; i++)
+        tdmi_put(dqkv, i, sum[i]);
 }
 
 const tdmi_kernel tdmi_plain_attention = {
     .name = "attention/plain", .op = TDMI_OP_ATTENTION, .prepare = prepare, .run = forward};
 const tdmi_kernel tdmi_plain_attention_backward = {
-    .name = "attention_backward/plain", .op = TDMI_OP_ATTENTION_BACKWARD, .run = backward};
+    .name = "attention_backward/plain", .op = TDMI_OP_ATTENTION_BACKWARD, .prepare = prepare_backward, .run = backward};

@@ -1,7 +1,8 @@
 /* cross_entropy.c - mean over rows of lse - logits[target], lse = log of the row's sum of exp; fused with softmax.
- *   dlogits[n,v] = (exp(logits[n,v] - lse[n]) - [v = targets[n]]) / (N micro_batches)
+ *   dlogits[n,v] = scale (exp(logits[n,v] - lse[n]) - [v = targets[n]]) / (N micro_batches), scale 1 where absent
  * A row whose target is negative gives nothing: it adds no loss, its lse and dlogits are 0. Targets are below V: whoever fills
  * the input checks them. */
+#include "kernels/plain/element.h"
 #include "kernels/plain/plain.h"
 #include "kernels/shapes.h"
 
@@ -10,23 +11,23 @@
 static void forward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
     (void)state, (void)workspace;
-    const float *logits = in[0];
+    const tdmi_in logits = {io->in[0].dtype, in[0]};
     const int32_t *targets = in[1];
     float *loss = out[0], *lse = out[1];
     const int64_t N = tdmi_shape_rows(&io->in[0]), V = tdmi_shape_width(&io->in[0]);
     double total = 0.0;
-    for (int64_t n = 0; n < N; n++, logits += V) {
+    for (int64_t n = 0; n < N; n++) {
         if (targets[n] < 0) {
             lse[n] = 0;
             continue;
         }
         double max = -INFINITY, sum = 0.0;
         for (int64_t v = 0; v < V; v++)
-            max = logits[v] > max ? logits[v] : max;
+            max = fmax(max, tdmi_get(logits, n * V + v));
         for (int64_t v = 0; v < V; v++)
-            sum += exp(logits[v] - max);
+            sum += exp(tdmi_get(logits, n * V + v) - max);
         lse[n] = (float)(max + log(sum));
-        total += max + log(sum) - logits[targets[n]];
+        total += max + log(sum) - tdmi_get(logits, n * V + targets[n]);
     }
     *loss = (float)(total / ((double)N * io->attr.micro_batches));
 }
@@ -34,16 +35,18 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
 static void backward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
     (void)state, (void)workspace;
-    const float *logits = in[0], *lse = in[2];
+    const tdmi_in logits = {io->in[0].dtype, in[0]};
+    const tdmi_out dlogits = {io->out[0].dtype, out[0]};
+    const float *lse = in[2];
     const int32_t *targets = in[1];
-    float *dlogits = out[0];
+    const double scale = in[3] != NULL ? *(const float *)in[3] : 1.0;
     const int64_t N = tdmi_shape_rows(&io->in[0]), V = tdmi_shape_width(&io->in[0]);
-    const double rows = (double)N * io->attr.micro_batches;
-    for (int64_t n = 0; n < N; n++, logits += V, dlogits += V)
+    const double share = scale / ((double)N * io->attr.micro_batches);
+    for (int64_t n = 0; n < N; n++)
         for (int64_t v = 0; v < V; v++)
-            dlogits[v] = targets[n] < 0
-                             ? 0.0f
-                             : (float)((exp((double)logits[v] - lse[n]) - (v == targets[n] ? 1.0 : 0.0)) / rows);
+            tdmi_put(dlogits, n * V + v,
+                     targets[n] < 0 ? 0.0
+                                    : (exp((double)tdmi_get(logits, n * V + v) - lse[n]) - (v == targets[n] ? 1.0 : 0.0)) * share);
 }
 
 const tdmi_kernel tdmi_plain_cross_entropy = {.name = "cross_entropy/plain", .op = TDMI_OP_CROSS_ENTROPY, .run = forward};

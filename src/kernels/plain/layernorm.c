@@ -1,5 +1,6 @@
 /* layernorm.c - h = (x - mean) rstd over a row, rstd = 1 / sqrt(variance + eps); y = h w + b.
  *   dh = dy w        dx = rstd (dh - mean of dh - h mean of (dh h))        dw = sum of dy h, db = sum of dy over rows */
+#include "kernels/plain/element.h"
 #include "kernels/plain/plain.h"
 #include "kernels/shapes.h"
 
@@ -9,9 +10,10 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
 {
     (void)state, (void)workspace;
     const float *x = in[0], *w = in[1], *b = in[2];
-    float *y = out[0], *mean = out[1], *rstd = out[2];
+    const tdmi_out y = {io->out[0].dtype, out[0]};
+    float *mean = out[1], *rstd = out[2];
     const int64_t N = tdmi_shape_rows(&io->in[0]), C = tdmi_shape_width(&io->in[0]);
-    for (int64_t n = 0; n < N; n++, x += C, y += C) {
+    for (int64_t n = 0; n < N; n++, x += C) {
         double m = 0.0, v = 0.0;
         for (int64_t c = 0; c < C; c++)
             m += x[c];
@@ -20,7 +22,7 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
             v += (x[c] - m) * (x[c] - m);
         const double r = 1.0 / sqrt(v / (double)C + (double)io->attr.eps);
         for (int64_t c = 0; c < C; c++)
-            y[c] = (float)((x[c] - m) * r * w[c] + b[c]);
+            tdmi_put(y, n * C + c, (x[c] - m) * r * w[c] + b[c]);
         mean[n] = (float)m;
         rstd[n] = (float)r;
     }
@@ -29,28 +31,30 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
 static void backward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
     (void)state, (void)workspace;
-    const float *dy = in[0], *x = in[1], *w = in[2], *mean = in[3], *rstd = in[4];
-    float *dx = out[0], *dw = out[1], *db = out[2];
+    const tdmi_in dy = {io->in[0].dtype, in[0]};
+    const float *x = in[1], *w = in[2], *mean = in[3], *rstd = in[4];
+    const tdmi_out dw = {io->out[1].dtype, out[1]}, db = {io->out[2].dtype, out[2]};
+    float *dx = out[0];
     const int64_t N = tdmi_shape_rows(&io->in[1]), C = tdmi_shape_width(&io->in[1]);
     for (int64_t c = 0; c < C; c++) {
-        double sum_w = tdmi_accumulates(io, 1) ? dw[c] : 0.0, sum_b = tdmi_accumulates(io, 2) ? db[c] : 0.0;
+        double sum_w = tdmi_accumulates(io, 1) ? tdmi_before(dw, c) : 0.0, sum_b = tdmi_accumulates(io, 2) ? tdmi_before(db, c) : 0.0;
         for (int64_t n = 0; n < N; n++) {
-            sum_w += dy[n * C + c] * ((double)x[n * C + c] - mean[n]) * rstd[n];
-            sum_b += dy[n * C + c];
+            sum_w += tdmi_get(dy, n * C + c) * ((double)x[n * C + c] - mean[n]) * rstd[n];
+            sum_b += tdmi_get(dy, n * C + c);
         }
-        dw[c] = (float)sum_w;
-        db[c] = (float)sum_b;
+        tdmi_put(dw, c, sum_w);
+        tdmi_put(db, c, sum_b);
     }
-    for (int64_t n = 0; n < N; n++, dy += C, x += C, dx += C) {
+    for (int64_t n = 0; n < N; n++, x += C, dx += C) {
         double mean_dh = 0.0, mean_dh_h = 0.0;
         for (int64_t c = 0; c < C; c++) {
-            const double dh = (double)dy[c] * w[c];
+            const double dh = (double)tdmi_get(dy, n * C + c) * w[c];
             mean_dh += dh / (double)C;
             mean_dh_h += dh * ((double)x[c] - mean[n]) * rstd[n] / (double)C;
         }
         for (int64_t c = 0; c < C; c++) {
             const double h = ((double)x[c] - mean[n]) * rstd[n];
-            const double d = rstd[n] * ((double)dy[c] * w[c] - mean_dh - h * mean_dh_h);
+            const double d = rstd[n] * ((double)tdmi_get(dy, n * C + c) * w[c] - mean_dh - h * mean_dh_h);
             dx[c] = (float)((tdmi_accumulates(io, 0) ? dx[c] : 0.0) + d);
         }
     }

@@ -8,7 +8,7 @@
 extern const tdmi_kernel tdmi_plain_embedding, tdmi_plain_embedding_backward;
 extern const tdmi_kernel tdmi_plain_linear, tdmi_plain_linear_backward_input, tdmi_plain_linear_backward_weight;
 extern const tdmi_kernel tdmi_plain_layernorm, tdmi_plain_layernorm_backward;
-extern const tdmi_kernel tdmi_plain_residual, tdmi_plain_add;
+extern const tdmi_kernel tdmi_plain_residual, tdmi_plain_add, tdmi_plain_cast;
 extern const tdmi_kernel tdmi_plain_gelu, tdmi_plain_gelu_backward;
 extern const tdmi_kernel tdmi_plain_attention, tdmi_plain_attention_backward;
 extern const tdmi_kernel tdmi_plain_dropout, tdmi_plain_dropout_backward;

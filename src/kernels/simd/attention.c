@@ -4,7 +4,8 @@
  *   queries    s . . . . .                   scores = q k^T; p = exp(scores - the row's largest), 0 above the diagonal
  *     |        s s . . . .                   y = y x correction for the largest value so far + p v
  *     v        s s s . . .    . skipped    at the end y / sum of p, lse = largest + log of the sum
- * One head of one sequence is a tile of work. The keys are turned into panels once; values are read where they are. */
+ * One head of one sequence is a tile of work. The keys are turned into panels once; values are read where they are. Operands of 16
+ * bits become float32 in the worker's room, a head at a time. */
 #include "kernels/simd/multiply.h"
 #include "kernels/simd/simd.h"
 
@@ -18,8 +19,10 @@
 _Static_assert(K_BLOCK % ROWS == 0 && K_BLOCK % PANEL == 0, "blocks of keys are whole rows of scores and whole panels");
 
 typedef struct {
-    const float *qkv;
-    float *y, *lse, *rooms;
+    const void *qkv;
+    void *y;
+    float *lse, *rooms;
+    tdm_dtype type; /* of qkv and y */
     int64_t T, C, H, D;
     int64_t width, depth; /* of the rows of scores and of y, in whole vectors */
     int64_t room;         /* floats of each worker: keys, scores, y */
@@ -28,12 +31,12 @@ typedef struct {
 
 static operands shape_of(const tdmi_kernel_io *io)
 {
-    operands o = {.T = io->in[0].dims[1], .C = io->in[0].dims[2] / 3, .H = io->attr.heads};
+    operands o = {.T = io->in[0].dims[1], .C = io->in[0].dims[2] / 3, .H = io->attr.heads, .type = io->in[0].dtype};
     o.D = o.C / o.H;
     o.scale = 1.0f / sqrtf((float)o.D);
     o.width = whole_panels(least(o.T, K_BLOCK));
     o.depth = whole_panels(o.D);
-    o.room = whole_panels(o.T) * o.D + ROWS * (o.width + o.depth);
+    o.room = whole_panels(o.T) * o.D + ROWS * (o.width + o.depth) + (o.type != TDM_F32 ? 4 * o.T * o.D : 0);
     return o;
 }
 
@@ -86,12 +89,19 @@ static void multiply_row(float *row, int64_t count, float factor)
         store(row + c, load(row + c) * factor);
 }
 
-/* m <= ROWS queries from `query` on, of the head whose first element is at `q`. */
-static void rows_of_y(const operands *o, const float *q, int64_t query, int64_t m, const float *keys, float *scores, float *sums,
-                      float *y, float *lse)
+/* q, k and v of one head, their rows `row` apart, and its y, whose rows are y_row apart. */
+typedef struct {
+    const float *q, *k, *v;
+    float *y;
+    int64_t row, y_row;
+} one_head;
+
+/* m <= ROWS queries from `query` on. */
+static void rows_of_y(const operands *o, const one_head *h, int64_t query, int64_t m, const float *keys, float *scores, float *sums,
+                      float *lse)
 {
-    const int64_t row = 3 * o->C, end = query + m;
-    const float *v = q + 2 * o->C;
+    const int64_t row = h->row, end = query + m;
+    const float *q = h->q, *v = h->v;
     float most[ROWS], sum[ROWS];
     for (int64_t i = 0; i < m; i++)
         most[i] = -FLT_MAX, sum[i] = 0.0f;
@@ -111,7 +121,7 @@ static void rows_of_y(const operands *o, const float *q, int64_t query, int64_t 
     }
     for (int64_t i = 0; i < m; i++) {
         multiply_row(sums + i * o->depth, o->D, 1.0f / sum[i]);
-        memcpy(y + (query + i) * o->C, sums + i * o->depth, (size_t)o->D * sizeof *y);
+        memcpy(h->y + (query + i) * h->y_row, sums + i * o->depth, (size_t)o->D * sizeof *h->y);
         lse[query + i] = most[i] + logf(sum[i]);
     }
 }
@@ -119,13 +129,23 @@ static void rows_of_y(const operands *o, const float *q, int64_t query, int64_t 
 static void head(void *arg, int64_t tile, int worker)
 {
     const operands *o = arg;
-    const int64_t b = tile / o->H, h = tile % o->H;
-    const float *q = o->qkv + b * o->T * 3 * o->C + h * o->D;
+    const int64_t b = tile / o->H, at = b * o->T * 3 * o->C + tile % o->H * o->D, y = b * o->T * o->C + tile % o->H * o->D;
     float *keys = o->rooms + worker * o->room, *scores = keys + whole_panels(o->T) * o->D, *sums = scores + ROWS * o->width;
-    SIMD_NAME(pack_transposed)(o->D, o->T, INT64_MAX, q + o->C, 3 * o->C, keys, o->D * PANEL);
+    one_head h;
+    if (o->type == TDM_F32) {
+        const float *q = (const float *)o->qkv + at;
+        h = (one_head){q, q + o->C, q + 2 * o->C, (float *)o->y + y, 3 * o->C, o->C};
+    } else {
+        float *room = sums + ROWS * o->depth;
+        for (int part = 0; part < 3; part++)
+            widen_rows(o->type, o->qkv, at + part * o->C, 3 * o->C, o->T, o->D, room + part * o->T * o->D);
+        h = (one_head){room, room + o->T * o->D, room + 2 * o->T * o->D, room + 3 * o->T * o->D, o->D, o->D};
+    }
+    SIMD_NAME(pack_transposed)(o->D, o->T, INT64_MAX, h.k, h.row, keys, o->D * PANEL);
     for (int64_t query = 0; query < o->T; query += ROWS)
-        rows_of_y(o, q, query, least(o->T - query, ROWS), keys, scores, sums,
-                  o->y + b * o->T * o->C + h * o->D, o->lse + tile * o->T);
+        rows_of_y(o, &h, query, least(o->T - query, ROWS), keys, scores, sums, o->lse + tile * o->T);
+    if (o->type != TDM_F32)
+        narrow_rows(o->type, h.y, o->D, o->T, o->D, o->y, y, o->C);
 }
 
 static void run(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)

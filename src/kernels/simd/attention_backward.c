@@ -20,18 +20,22 @@
 _Static_assert(SQUARE % ROWS == 0 && SQUARE % PANEL == 0 && SQUARE <= K_BLOCK, "squares are whole rows and whole panels");
 
 typedef struct {
-    const float *dy, *qkv, *y, *lse;
-    float *dqkv, *rooms;
+    const void *dy, *qkv, *y;
+    const float *lse;
+    void *dqkv;
+    float *rooms;
+    tdm_dtype type; /* of dy, qkv, y and dqkv */
     int64_t T, C, H, D;
     int64_t width; /* of the rows of p and ds */
     int64_t room;  /* floats of each worker */
     float scale;
 } operands;
 
-/* What one head works with. Rows of q, k, v and their gradients are 3 C apart, those of dy and y C. */
+/* What one head works with. Rows of q, k, v and their gradients are `row` apart, those of dy and y `y_row`. */
 typedef struct {
     const float *q, *k, *v, *dy, *y, *lse;
     float *dq, *dk, *dv;
+    int64_t row, y_row;
     float *keys, *values; /* turned, in panels */
     float *p, *ds;        /* [SQUARE][width] */
     float *delta;         /* [T] */
@@ -39,11 +43,11 @@ typedef struct {
 
 static operands shape_of(const tdmi_kernel_io *io)
 {
-    operands o = {.T = io->in[1].dims[1], .C = io->in[1].dims[2] / 3, .H = io->attr.heads};
+    operands o = {.T = io->in[1].dims[1], .C = io->in[1].dims[2] / 3, .H = io->attr.heads, .type = io->in[1].dtype};
     o.D = o.C / o.H;
     o.scale = 1.0f / sqrtf((float)o.D);
     o.width = whole_panels(least(o.T, SQUARE));
-    o.room = 2 * whole_panels(o.T) * o.D + 2 * o.width * o.width + whole_panels(o.T);
+    o.room = 2 * whole_panels(o.T) * o.D + 2 * o.width * o.width + whole_panels(o.T) + (o.type != TDM_F32 ? 8 * o.T * o.D : 0);
     return o;
 }
 
@@ -84,7 +88,7 @@ static void gradients_of_row(float *p, float *ds, int64_t n, int64_t valid, floa
 /* p, ds and dq of the queries of a square. */
 static void queries_of_square(const operands *o, const one_head *h, int64_t query, int64_t queries, int64_t key)
 {
-    const int64_t row = 3 * o->C;
+    const int64_t row = h->row;
     const operand_b keys = {h->keys + key * o->D, o->D * PANEL, PANEL, INT64_MAX, true};
     const operand_b values = {h->values + key * o->D, o->D * PANEL, PANEL, INT64_MAX, true};
     for (int64_t i = 0; i < queries; i += ROWS) {
@@ -92,7 +96,7 @@ static void queries_of_square(const operands *o, const one_head *h, int64_t quer
         const int64_t n = least(at + m - key, SQUARE);
         float *p = h->p + i * o->width, *ds = h->ds + i * o->width;
         SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){h->q + at * row, row, 1}, keys, p, o->width, (operand_d){NULL, 0}, NULL);
-        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){h->dy + at * o->C, o->C, 1}, values, ds, o->width, (operand_d){NULL, 0},
+        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){h->dy + at * h->y_row, h->y_row, 1}, values, ds, o->width, (operand_d){NULL, 0},
                             NULL);
         for (int64_t r = 0; r < m; r++)
             gradients_of_row(p + r * o->width, ds + r * o->width, n, at + r + 1 - key, o->scale, h->lse[at + r],
@@ -106,14 +110,14 @@ static void queries_of_square(const operands *o, const one_head *h, int64_t quer
 /* dk and dv of the keys of a square. */
 static void keys_of_square(const operands *o, const one_head *h, int64_t query, int64_t queries, int64_t key, int64_t keys)
 {
-    const int64_t row = 3 * o->C;
+    const int64_t row = h->row;
     for (int64_t i = 0; i < keys; i += ROWS) {
         const int64_t at = key + i, m = least(keys - i, ROWS);
         const int64_t first = at > query ? at - query : 0; /* the queries before do not see these keys */
         const int64_t from = query + first, offset = first * o->width + i;
         float *dv = h->dv + at * row, *dk = h->dk + at * row;
         SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->p + offset, 1, o->width},
-                            plain_b(h->dy + from * o->C, o->C, o->D), dv, row,
+                            plain_b(h->dy + from * h->y_row, h->y_row, o->D), dv, row,
                             (operand_d){query > key ? dv : NULL, row}, NULL);
         SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->ds + offset, 1, o->width},
                             plain_b(h->q + from * row, row, o->D), dk, row,
@@ -121,25 +125,52 @@ static void keys_of_square(const operands *o, const one_head *h, int64_t query, 
     }
 }
 
+/* Where the operands of a head of float32 lie; q is at element `at` of qkv, dy at `y`. */
+static void head_in_place(const operands *o, one_head *h, int64_t at, int64_t y)
+{
+    const int64_t C = o->C;
+    h->q = (const float *)o->qkv + at, h->k = h->q + C, h->v = h->k + C;
+    h->dy = (const float *)o->dy + y, h->y = (const float *)o->y + y;
+    h->dq = (float *)o->dqkv + at, h->dk = h->dq + C, h->dv = h->dk + C;
+    h->row = 3 * C, h->y_row = C;
+}
+
+/* The same of 16 bits: copied to float32 in `room`. */
+static void head_in_room(const operands *o, one_head *h, int64_t at, int64_t y, float *room)
+{
+    const int64_t size = o->T * o->D;
+    for (int part = 0; part < 3; part++)
+        widen_rows(o->type, o->qkv, at + part * o->C, 3 * o->C, o->T, o->D, room + part * size);
+    widen_rows(o->type, o->dy, y, o->C, o->T, o->D, room + 3 * size);
+    widen_rows(o->type, o->y, y, o->C, o->T, o->D, room + 4 * size);
+    h->q = room, h->k = room + size, h->v = room + 2 * size, h->dy = room + 3 * size, h->y = room + 4 * size;
+    h->dq = room + 5 * size, h->dk = room + 6 * size, h->dv = room + 7 * size;
+    h->row = h->y_row = o->D;
+}
+
 static void head(void *arg, int64_t tile, int worker)
 {
     const operands *o = arg;
-    const int64_t T = o->T, C = o->C, b = tile / o->H, at = tile % o->H * o->D;
-    one_head h = {.q = o->qkv + b * T * 3 * C + at, .dy = o->dy + b * T * C + at, .y = o->y + b * T * C + at,
-                  .lse = o->lse + tile * T, .dq = o->dqkv + b * T * 3 * C + at, .keys = o->rooms + worker * o->room};
-    h.k = h.q + C, h.v = h.k + C, h.dk = h.dq + C, h.dv = h.dk + C;
+    const int64_t T = o->T, b = tile / o->H, column = tile % o->H * o->D, at = b * T * 3 * o->C + column, y = b * T * o->C + column;
+    one_head h = {.lse = o->lse + tile * T, .keys = o->rooms + worker * o->room};
     h.values = h.keys + whole_panels(T) * o->D, h.p = h.values + whole_panels(T) * o->D;
     h.ds = h.p + o->width * o->width, h.delta = h.ds + o->width * o->width;
-    SIMD_NAME(pack_transposed)(o->D, T, INT64_MAX, h.k, 3 * C, h.keys, o->D * PANEL);
-    SIMD_NAME(pack_transposed)(o->D, T, INT64_MAX, h.v, 3 * C, h.values, o->D * PANEL);
+    if (o->type == TDM_F32)
+        head_in_place(o, &h, at, y);
+    else
+        head_in_room(o, &h, at, y, h.delta + whole_panels(T));
+    SIMD_NAME(pack_transposed)(o->D, T, INT64_MAX, h.k, h.row, h.keys, o->D * PANEL);
+    SIMD_NAME(pack_transposed)(o->D, T, INT64_MAX, h.v, h.row, h.values, o->D * PANEL);
     for (int64_t t = 0; t < T; t++)
-        h.delta[t] = dot(h.dy + t * C, h.y + t * C, o->D);
+        h.delta[t] = dot(h.dy + t * h.y_row, h.y + t * h.y_row, o->D);
     for (int64_t query = 0; query < T; query += SQUARE)
         for (int64_t key = 0; key <= query; key += SQUARE) {
             const int64_t queries = least(T - query, SQUARE), keys = least(T - key, SQUARE);
             queries_of_square(o, &h, query, queries, key);
             keys_of_square(o, &h, query, queries, key, keys);
         }
+    for (int part = 0; part < 3 && o->type != TDM_F32; part++)
+        narrow_rows(o->type, h.dq + part * T * o->D, o->D, T, o->D, o->dqkv, at + part * o->C, 3 * o->C);
 }
 
 static void run(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)

@@ -14,44 +14,64 @@
 #define SUMS 4     /* sums side by side, so that one does not wait for the other */
 
 typedef struct {
-    const float *logits, *lse;
+    const void *logits;
+    const float *lse;
     const int32_t *targets;
-    float *lse_out, *dlogits;
+    float *lse_out;
+    void *dlogits;
+    float share;    /* of a row in the mean, times the scale */
+    tdm_dtype type; /* of logits and dlogits */
     double *losses; /* one a row */
     int64_t N, V;
-    float share; /* of a row in the mean */
 } operands;
 
-static float largest(const float *x, int64_t count)
+INLINE float largest(tdm_dtype type, const void *x, int64_t v, int64_t end)
 {
     vf most[SUMS];
     UNROLL
     for (int i = 0; i < SUMS; i++)
         most[i] = splat(-INFINITY);
-    int64_t v = 0;
-    for (; v + SUMS * LANES <= count; v += SUMS * LANES)
+    for (; v + SUMS * LANES <= end; v += SUMS * LANES)
         UNROLL
         for (int i = 0; i < SUMS; i++)
-            most[i] = larger(load(x + v + i * LANES), most[i]);
-    for (; v < count; v += LANES)
-        most[0] = larger(count - v >= LANES ? load(x + v) : load_part(x + v, count - v, -INFINITY), most[0]);
+            most[i] = larger(load_as(type, x, v + i * LANES), most[i]);
+    for (; v < end; v += LANES)
+        most[0] = larger(end - v >= LANES ? load_as(type, x, v) : load_part_as(type, x, v, end - v, -INFINITY), most[0]);
     return largest_lane(larger(larger(most[0], most[1]), larger(most[2], most[3])));
 }
 
-static float sum_of_exponentials(const float *x, int64_t count, float most)
+INLINE float sum_of_exponentials(tdm_dtype type, const void *x, int64_t v, int64_t end, float most)
 {
     vf sum[SUMS];
     UNROLL
     for (int i = 0; i < SUMS; i++)
         sum[i] = (vf){0};
-    int64_t v = 0;
-    for (; v + SUMS * LANES <= count; v += SUMS * LANES)
+    for (; v + SUMS * LANES <= end; v += SUMS * LANES)
         UNROLL
         for (int i = 0; i < SUMS; i++)
-            sum[i] += exponential(load(x + v + i * LANES) - most);
-    for (; v < count; v += LANES)
-        sum[0] += exponential((count - v >= LANES ? load(x + v) : load_part(x + v, count - v, -INFINITY)) - most);
+            sum[i] += exponential(load_as(type, x, v + i * LANES) - most);
+    for (; v < end; v += LANES)
+        sum[0] += exponential((end - v >= LANES ? load_as(type, x, v) : load_part_as(type, x, v, end - v, -INFINITY)) - most);
     return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+INLINE void forward_row_as(tdm_dtype type, const operands *o, int64_t n)
+{
+    const int64_t row = n * o->V, end = row + o->V;
+    float most = -FLT_MAX; /* not infinity: a chunk of nothing but -infinity adds nothing */
+    double sum = 0.0;
+    for (int64_t v = row; v < end; v += CHUNK) {
+        const int64_t to = least(end, v + CHUNK);
+        const float here = largest(type, o->logits, v, to);
+        if (here > most) {
+            sum *= exp((double)most - (double)here);
+            most = here;
+        }
+        sum += (double)sum_of_exponentials(type, o->logits, v, to, most);
+    }
+    const double lse = (double)most + log(sum);
+    o->lse_out[n] = (float)lse;
+    o->losses[n] = lse - (double)load_part_as(type, o->logits, row + o->targets[n], 1, 0.0f)[0];
 }
 
 static void forward_row(void *arg, int64_t n, int worker)
@@ -63,21 +83,9 @@ static void forward_row(void *arg, int64_t n, int worker)
         o->losses[n] = 0;
         return;
     }
-    const float *x = o->logits + n * o->V;
-    float most = -FLT_MAX; /* not infinity: a chunk of nothing but -infinity adds nothing */
-    double sum = 0.0;
-    for (int64_t v = 0; v < o->V; v += CHUNK) {
-        const int64_t count = least(o->V - v, CHUNK);
-        const float here = largest(x + v, count);
-        if (here > most) {
-            sum *= exp((double)most - (double)here);
-            most = here;
-        }
-        sum += (double)sum_of_exponentials(x + v, count, most);
-    }
-    const double lse = (double)most + log(sum);
-    o->lse_out[n] = (float)lse;
-    o->losses[n] = lse - (double)x[o->targets[n]];
+#define ROW(type) forward_row_as(type, o, n)
+    FOR_TYPE(o->type, ROW);
+#undef ROW
 }
 
 static tdm_status prepare(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
@@ -90,7 +98,7 @@ static tdm_status prepare(const tdmi_kernel_io *io, void **state, size_t *worksp
 static void forward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
     (void)state;
-    operands o = {.logits = in[0], .targets = in[1], .lse_out = out[1], .losses = workspace,
+    operands o = {.logits = in[0], .targets = in[1], .lse_out = out[1], .losses = workspace, .type = io->in[0].dtype,
                   .N = tdmi_shape_rows(&io->in[0]), .V = tdmi_shape_width(&io->in[0])};
     float *loss = out[0];
     tdmi_kernels_tiles(o.N, forward_row, &o);
@@ -100,30 +108,40 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
     *loss = (float)(total / ((double)o.N * io->attr.micro_batches));
 }
 
+/* The target's share is taken off before the element is rounded. */
+INLINE void backward_row_as(tdm_dtype type, const operands *o, int64_t n)
+{
+    const int64_t row = n * o->V, end = row + o->V, target = row + o->targets[n];
+    const float lse = o->lse[n];
+    const vf own = exponential(load_part_as(type, o->logits, target, 1, 0.0f) - lse) * o->share - o->share;
+    int64_t v = row;
+    for (; v + LANES <= end; v += LANES)
+        store_as(type, o->dlogits, v, exponential(load_as(type, o->logits, v) - lse) * o->share);
+    if (v < end)
+        store_part_as(type, o->dlogits, v, exponential(load_part_as(type, o->logits, v, end - v, 0.0f) - lse) * o->share, end - v);
+    store_part_as(type, o->dlogits, target, own, 1);
+}
+
 static void backward_row(void *arg, int64_t n, int worker)
 {
     const operands *o = arg;
     (void)worker;
-    const float *x = o->logits + n * o->V, lse = o->lse[n], share = o->share;
-    float *dx = o->dlogits + n * o->V;
     if (o->targets[n] < 0) {
-        memset(dx, 0, (size_t)o->V * sizeof *dx);
+        const size_t nbytes = (size_t)o->V * tdm_dtype_size(o->type);
+        memset((char *)o->dlogits + (size_t)n * nbytes, 0, nbytes);
         return;
     }
-    int64_t v = 0;
-    for (; v + LANES <= o->V; v += LANES)
-        store(dx + v, exponential(load(x + v) - lse) * share);
-    if (v < o->V)
-        store_part(dx + v, exponential(load_part(x + v, o->V - v, 0.0f) - lse) * share, o->V - v);
-    dx[o->targets[n]] -= share;
+#define ROW(type) backward_row_as(type, o, n)
+    FOR_TYPE(o->type, ROW);
+#undef ROW
 }
 
 static void backward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
     (void)state, (void)workspace;
-    operands o = {.logits = in[0], .targets = in[1], .lse = in[2], .dlogits = out[0], .N = tdmi_shape_rows(&io->in[0]),
-                  .V = tdmi_shape_width(&io->in[0])};
-    o.share = 1.0f / (float)(o.N * io->attr.micro_batches);
+    operands o = {.logits = in[0], .targets = in[1], .lse = in[2], .dlogits = out[0], .type = io->in[0].dtype,
+                  .N = tdmi_shape_rows(&io->in[0]), .V = tdmi_shape_width(&io->in[0])};
+    o.share = (in[3] != NULL ? *(const float *)in[3] : 1.0f) / (float)(o.N * io->attr.micro_batches);
     tdmi_kernels_tiles(o.N, backward_row, &o);
 }
 

@@ -11,9 +11,12 @@
 #define TILE 32 /* rows */
 
 typedef struct {
-    const float *dy, *x, *w, *b, *mean, *rstd;
-    float *y, *mean_out, *rstd_out; /* forward */
-    float *dx, *partial;            /* backward; partial [tiles][2][C] */
+    const float *x, *w, *b, *mean, *rstd;
+    const void *dy;
+    void *y;                    /* forward */
+    float *mean_out, *rstd_out;
+    float *dx, *partial;        /* backward; partial [tiles][2][C] */
+    tdm_dtype type;             /* of y and dy */
     int64_t N, C;
     float eps;
     bool add_dx;
@@ -22,21 +25,18 @@ typedef struct {
 /* a row's elements c..c+LANES-1, those past its end as 0 */
 INLINE vf part(const float *row, int64_t c, int64_t C)
 {
-    return C - c >= LANES ? load(row + c) : load_part(row + c, C - c, 0.0f);
+    return part_as(TDM_F32, row, c, C);
 }
 
 INLINE void put(float *row, int64_t c, int64_t C, vf v)
 {
-    if (C - c >= LANES)
-        store(row + c, v);
-    else
-        store_part(row + c, v, C - c);
+    put_as(TDM_F32, row, c, C, v);
 }
 
-static void forward_row(const operands *o, int64_t n)
+INLINE void forward_row(const operands *o, int64_t n, tdm_dtype type)
 {
     const float *x = o->x + n * o->C;
-    float *y = o->y + n * o->C;
+    const int64_t y = n * o->C;
     vf sum[4] = {{0}, {0}, {0}, {0}}, square[4] = {{0}, {0}, {0}, {0}};
     int64_t c = 0;
     for (; c + 4 * LANES <= o->C; c += 4 * LANES)
@@ -59,7 +59,7 @@ static void forward_row(const operands *o, int64_t n)
     const float variance = sum_lanes((square[0] + square[1]) + (square[2] + square[3])) / (float)o->C;
     const float rstd = 1.0f / sqrtf(variance + o->eps);
     for (c = 0; c < o->C; c += LANES)
-        put(y, c, o->C, (part(x, c, o->C) - mean) * rstd * part(o->w, c, o->C) + part(o->b, c, o->C));
+        put_as(type, o->y, y + c, y + o->C, (part(x, c, o->C) - mean) * rstd * part(o->w, c, o->C) + part(o->b, c, o->C));
     o->mean_out[n] = mean;
     o->rstd_out[n] = rstd;
 }
@@ -68,25 +68,30 @@ static void forward_tile(void *arg, int64_t tile, int worker)
 {
     const operands *o = arg;
     (void)worker;
-    for (int64_t n = tile * TILE; n < o->N && n < (tile + 1) * TILE; n++)
-        forward_row(o, n);
+#define ROWS(type)                                                                                                     \
+    for (int64_t n = tile * TILE; n < o->N && n < (tile + 1) * TILE; n++)                                              \
+    forward_row(o, n, type)
+    FOR_TYPE(o->type, ROWS);
+#undef ROWS
 }
 
 static void forward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
     (void)state, (void)workspace;
     operands o = {.x = in[0], .w = in[1], .b = in[2], .y = out[0], .mean_out = out[1], .rstd_out = out[2],
-                  .N = tdmi_shape_rows(&io->in[0]), .C = tdmi_shape_width(&io->in[0]), .eps = io->attr.eps};
+                  .N = tdmi_shape_rows(&io->in[0]), .C = tdmi_shape_width(&io->in[0]), .eps = io->attr.eps,
+                  .type = io->out[0].dtype};
     tdmi_kernels_tiles((o.N + TILE - 1) / TILE, forward_tile, &o);
 }
 
-static void backward_row(const operands *o, int64_t n, float *dw, float *db)
+INLINE void backward_row(const operands *o, int64_t n, float *dw, float *db, tdm_dtype type)
 {
-    const float *dy = o->dy + n * o->C, *x = o->x + n * o->C, mean = o->mean[n], rstd = o->rstd[n];
+    const int64_t dy = n * o->C, end = dy + o->C;
+    const float *x = o->x + n * o->C, mean = o->mean[n], rstd = o->rstd[n];
     float *dx = o->dx + n * o->C;
     vf sum_dh = {0}, sum_dh_h = {0};
     for (int64_t c = 0; c < o->C; c += LANES) {
-        const vf d = part(dy, c, o->C), h = (part(x, c, o->C) - mean) * rstd, dh = d * part(o->w, c, o->C);
+        const vf d = part_as(type, o->dy, dy + c, end), h = (part(x, c, o->C) - mean) * rstd, dh = d * part(o->w, c, o->C);
         sum_dh += dh;
         sum_dh_h += dh * h;
         put(dw, c, o->C, part(dw, c, o->C) + d * h);
@@ -94,7 +99,7 @@ static void backward_row(const operands *o, int64_t n, float *dw, float *db)
     }
     const float mean_dh = sum_lanes(sum_dh) / (float)o->C, mean_dh_h = sum_lanes(sum_dh_h) / (float)o->C;
     for (int64_t c = 0; c < o->C; c += LANES) {
-        const vf h = (part(x, c, o->C) - mean) * rstd, dh = part(dy, c, o->C) * part(o->w, c, o->C);
+        const vf h = (part(x, c, o->C) - mean) * rstd, dh = part_as(type, o->dy, dy + c, end) * part(o->w, c, o->C);
         vf d = (dh - mean_dh - h * mean_dh_h) * rstd;
         if (o->add_dx)
             d += part(dx, c, o->C);
@@ -108,19 +113,29 @@ static void backward_tile(void *arg, int64_t tile, int worker)
     (void)worker;
     float *dw = o->partial + tile * 2 * o->C, *db = dw + o->C;
     memset(dw, 0, (size_t)(2 * o->C) * sizeof *dw);
-    for (int64_t n = tile * TILE; n < o->N && n < (tile + 1) * TILE; n++)
-        backward_row(o, n, dw, db);
+#define ROWS(type)                                                                                                     \
+    for (int64_t n = tile * TILE; n < o->N && n < (tile + 1) * TILE; n++)                                              \
+    backward_row(o, n, dw, db, type)
+    FOR_TYPE(o->type, ROWS);
+#undef ROWS
 }
 
 /* out = (add ? out : 0) + the partial sums of all tiles, each 2 C apart. */
-static void sum_tiles(const float *partial, int64_t tiles, int64_t C, bool add, float *out)
+INLINE void sum_tiles_as(tdm_dtype type, const float *partial, int64_t tiles, int64_t C, bool add, void *out)
 {
     for (int64_t c = 0; c < C; c += LANES) {
         vf sum = part(partial, c, C);
         for (int64_t tile = 1; tile < tiles; tile++)
             sum += part(partial + tile * 2 * C, c, C);
-        put(out, c, C, add ? part(out, c, C) + sum : sum);
+        put_as(type, out, c, C, add ? part_as(type, out, c, C) + sum : sum);
     }
+}
+
+static void sum_tiles(const float *partial, int64_t tiles, int64_t C, bool add, tdm_dtype type, void *out)
+{
+#define SUM(type) sum_tiles_as(type, partial, tiles, C, add, out)
+    FOR_TYPE(type, SUM);
+#undef SUM
 }
 
 static tdm_status prepare_backward(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
@@ -136,11 +151,11 @@ static void backward(const void *state, const tdmi_kernel_io *io, const void *co
     (void)state;
     operands o = {.dy = in[0], .x = in[1], .w = in[2], .mean = in[3], .rstd = in[4], .dx = out[0], .partial = workspace,
                   .N = tdmi_shape_rows(&io->in[1]), .C = tdmi_shape_width(&io->in[1]),
-                  .add_dx = tdmi_accumulates(io, 0)};
+                  .add_dx = tdmi_accumulates(io, 0), .type = io->in[0].dtype};
     const int64_t tiles = (o.N + TILE - 1) / TILE;
     tdmi_kernels_tiles(tiles, backward_tile, &o);
-    sum_tiles(o.partial, tiles, o.C, tdmi_accumulates(io, 1), out[1]);
-    sum_tiles(o.partial + o.C, tiles, o.C, tdmi_accumulates(io, 2), out[2]);
+    sum_tiles(o.partial, tiles, o.C, tdmi_accumulates(io, 1), io->out[1].dtype, out[1]);
+    sum_tiles(o.partial + o.C, tiles, o.C, tdmi_accumulates(io, 2), io->out[2].dtype, out[2]);
 }
 
 const tdmi_kernel SIMD_NAME(layernorm) = {

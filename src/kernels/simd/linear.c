@@ -37,6 +37,11 @@ static bool few_rows(const product *p)
     return p->N * (p->I + p->O) < p->I * p->O;
 }
 
+static bool supports(const tdmi_kernel_io *io)
+{
+    return io->in[0].dtype == TDM_F32 && io->out[0].dtype == TDM_F32;
+}
+
 static product shape_of(const tdmi_kernel_io *io)
 {
     product p = {.O = io->in[1].dims[0], .I = io->in[1].dims[1]};
@@ -152,4 +157,5 @@ static void run(const void *state, const tdmi_kernel_io *io, const void *const *
 }
 
 const tdmi_kernel SIMD_NAME(linear) = {
-    .name = SIMD_LABEL("linear"), .op = TDMI_OP_LINEAR, .isa = SIMD_NEEDS, .prepare = prepare, .run = run};
+    .name = SIMD_LABEL("linear"), .op = TDMI_OP_LINEAR, .isa = SIMD_NEEDS, .supports = supports,
+    .prepare = prepare, .run = run};

@@ -26,6 +26,11 @@ typedef struct {
     bool add, add_bias;
 } product;
 
+static bool supports(const tdmi_kernel_io *io)
+{
+    return io->in[0].dtype == TDM_F32 && io->out[0].dtype == TDM_F32;
+}
+
 /* Floats of a block of k in panels. */
 static int64_t panels_of(int64_t kc, int64_t n)
 {
@@ -159,10 +164,12 @@ static void run_weight(const void *state, const tdmi_kernel_io *io, const void *
 const tdmi_kernel SIMD_NAME(linear_backward_input) = {.name = SIMD_LABEL("linear_backward_input"),
                                                       .op = TDMI_OP_LINEAR_BACKWARD_INPUT,
                                                       .isa = SIMD_NEEDS,
+                                                      .supports = supports,
                                                       .prepare = prepare_input,
                                                       .run = run_input};
 const tdmi_kernel SIMD_NAME(linear_backward_weight) = {.name = SIMD_LABEL("linear_backward_weight"),
                                                        .op = TDMI_OP_LINEAR_BACKWARD_WEIGHT,
                                                        .isa = SIMD_NEEDS,
+                                                      .supports = supports,
                                                        .prepare = prepare_weight,
                                                        .run = run_weight};

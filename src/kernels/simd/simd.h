@@ -11,7 +11,9 @@
         tdmi_##isa##_layernorm, tdmi_##isa##_layernorm_backward, tdmi_##isa##_residual, tdmi_##isa##_add,              \
         tdmi_##isa##_gelu, tdmi_##isa##_gelu_backward, tdmi_##isa##_attention, tdmi_##isa##_attention_backward,        \
         tdmi_##isa##_dropout, tdmi_##isa##_dropout_backward, tdmi_##isa##_cross_entropy,                               \
-        tdmi_##isa##_cross_entropy_backward;
+        tdmi_##isa##_cross_entropy_backward, tdmi_##isa##_cast,                                              \
+        tdmi_##isa##_linear_widened, tdmi_##isa##_linear_backward_input_widened,                                       \
+        tdmi_##isa##_linear_backward_weight_widened;
 
 TDMI_SIMD_KERNELS(avx2)
 TDMI_SIMD_KERNELS(avx512)

@@ -5,6 +5,8 @@
 
 #include "core/cpu.h"
 
+#include <tandem/dtype.h>
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -64,6 +66,132 @@ INLINE void store_part(float *p, vf v, int64_t n)
     float lane[LANES];
     store(lane, v);
     memcpy(p, lane, (size_t)n * sizeof *p);
+}
+
+/* bfloat16 and float16 as 16-bit lanes, half as many bytes as a vector of floats. Rounding is to nearest even; a NaN becomes the
+ * quiet NaN 0x7fc0 of bfloat16, as core/dtype.h does it one at a time. */
+typedef uint16_t vh __attribute__((vector_size(2 * LANES)));
+typedef uint16_t vh_unaligned __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
+
+INLINE vf from_half(tdm_dtype type, vh h)
+{
+    if (type == TDM_BF16)
+        return (vf)(__builtin_convertvector(h, vu) << 16);
+#if LANES == 16
+    return (vf)_mm512_cvtph_ps((__m256i)h);
+#else
+    return (vf)_mm256_cvtph_ps((__m128i)h);
+#endif
+}
+
+INLINE vh to_half(tdm_dtype type, vf v)
+{
+    if (type == TDM_BF16) {
+        const vu bits = (vu)v, rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+        const vu is_nan = (vu)(v != v);
+        const vu result = (rounded & ~is_nan) | (0x7fc0u & is_nan);
+#if LANES == 16
+        return (vh)_mm512_cvtepi32_epi16((__m512i)result);
+#else
+        const __m256i packed = _mm256_packus_epi32((__m256i)result, (__m256i)result);
+        return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+#endif
+    }
+#if LANES == 16
+    return (vh)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
+#else
+    return (vh)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+#endif
+}
+
+/* Element i on of a tensor of the type; `type` is a constant wherever these are used. */
+INLINE vf load_as(tdm_dtype type, const void *p, int64_t i)
+{
+    if (type == TDM_F32)
+        return load((const float *)p + i);
+    return from_half(type, (vh) * (const vh_unaligned *)((const uint16_t *)p + i));
+}
+
+INLINE void store_as(tdm_dtype type, void *p, int64_t i, vf v)
+{
+    if (type == TDM_F32)
+        store((float *)p + i, v);
+    else
+        *(vh_unaligned *)((uint16_t *)p + i) = (vh_unaligned)to_half(type, v);
+}
+
+/* The first n < LANES elements, as load_part and store_part. */
+INLINE vf load_part_as(tdm_dtype type, const void *p, int64_t i, int64_t n, float rest)
+{
+    if (type == TDM_F32)
+        return load_part((const float *)p + i, n, rest);
+    vh half = {0};
+    memcpy(&half, (const uint16_t *)p + i, (size_t)n * sizeof(uint16_t));
+    float lane[LANES];
+    store(lane, from_half(type, half));
+    return load_part(lane, n, rest);
+}
+
+INLINE void store_part_as(tdm_dtype type, void *p, int64_t i, vf v, int64_t n)
+{
+    if (type == TDM_F32) {
+        store_part((float *)p + i, v, n);
+        return;
+    }
+    const vh half = to_half(type, v);
+    memcpy((uint16_t *)p + i, &half, (size_t)n * sizeof(uint16_t));
+}
+
+/* Elements [i, end) of which this is the vector at i: whole, or its first part. */
+INLINE vf part_as(tdm_dtype type, const void *p, int64_t i, int64_t end)
+{
+    return end - i >= LANES ? load_as(type, p, i) : load_part_as(type, p, i, end - i, 0.0f);
+}
+
+INLINE void put_as(tdm_dtype type, void *p, int64_t i, int64_t end, vf v)
+{
+    if (end - i >= LANES)
+        store_as(type, p, i, v);
+    else
+        store_part_as(type, p, i, v, end - i);
+}
+
+/* X(type) with the constant that `dtype` is. */
+#define FOR_TYPE(dtype, X)                                                                                             \
+    do {                                                                                                               \
+        if ((dtype) == TDM_BF16) {                                                                                     \
+            X(TDM_BF16);                                                                                               \
+        } else if ((dtype) == TDM_F16) {                                                                               \
+            X(TDM_F16);                                                                                                \
+        } else {                                                                                                       \
+            X(TDM_F32);                                                                                                \
+        }                                                                                                              \
+    } while (0)
+
+/* Rows of `columns` elements, `row` apart from element `at` on, as float32 side by side. */
+static inline void widen_rows(tdm_dtype type, const void *from, int64_t at, int64_t row, int64_t rows, int64_t columns, float *to)
+{
+    for (int64_t r = 0; r < rows; r++, at += row, to += columns) {
+#define ROW(T)                                                                                                         \
+    for (int64_t c = 0; c < columns; c += LANES)                                                                       \
+    put_as(TDM_F32, to, c, columns, part_as(T, from, at + c, at + columns))
+        FOR_TYPE(type, ROW);
+#undef ROW
+    }
+}
+
+/* And back: rows of float32, from_row apart. */
+static inline void narrow_rows(tdm_dtype type, const float *from, int64_t from_row, int64_t rows, int64_t columns, void *to, int64_t at,
+                               int64_t row)
+{
+    for (int64_t r = 0; r < rows; r++, at += row, from += from_row) {
+#define ROW(T)                                                                                                         \
+    for (int64_t c = 0; c < columns; c += LANES)                                                                       \
+    put_as(T, to, at + c, at + columns, part_as(TDM_F32, from, c, columns))
+        FOR_TYPE(type, ROW);
+#undef ROW
+    }
 }
 
 INLINE vf splat(float value)

@@ -82,7 +82,7 @@ static void a_linear_of_another_width_names_both(void **state)
     tdmi_id x;
     tdmi_graph *g = with_rows(8, &x);
     (void)tdmi_linear(g, "h.0.mlp.c_fc", x, small_parameter(g, "w", 32, 7), -1);
-    expect_error(g, "linear h.0.mlp.c_fc: w must be float32 [O,I], with I the last dimension of x and O that of y "
+    expect_error(g, "linear h.0.mlp.c_fc: w must be [O,I] of x's type, with I the last dimension of x and O that of y "
                     "(x float32[2,3,8], w float32[32,7])");
 }
 

@@ -2,6 +2,7 @@
 #include "cases.h"
 
 #include "core/memory.h"
+#include "kernels/plain/element.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,33 +35,37 @@ static tdmi_shape shape(tdm_dtype dtype, int ndim, int64_t a, int64_t b, int64_t
 static void shapes(tdmi_kernel_io *io, const case_sizes *s)
 {
     const int64_t B = s->B, T = s->T, C = s->C, H = s->H, V = s->V, P = s->P, I = s->I, O = s->O;
-    const tdmi_shape btc = F32(3, B, T, C), bt = F32(2, B, T, 0), c = F32(1, C, 0, 0), bti = F32(3, B, T, I);
-    const tdmi_shape bto = F32(3, B, T, O), tokens = shape(TDM_I32, 2, B, T, 0), vc = F32(2, V, C, 0), pc = F32(2, P, C, 0);
-    const tdmi_shape qkv = F32(3, B, T, 3 * C), lse = F32(3, B, H, T), btv = F32(3, B, T, V), one = F32(1, 1, 0, 0);
-    const tdmi_shape mask = shape(TDM_U8, 3, B, T, C), o = s->no_bias ? ABSENT : F32(1, O, 0, 0), oi = F32(2, O, I, 0);
-    const tdmi_shape p = s->no_positions ? ABSENT : pc;
+    const tdm_dtype t = s->type, g = s->gradient;
+    const tdmi_shape btc = F32(3, B, T, C), bt = F32(2, B, T, 0), c = F32(1, C, 0, 0), bti_t = shape(t, 3, B, T, I);
+    const tdmi_shape bto_t = shape(t, 3, B, T, O), tokens = shape(TDM_I32, 2, B, T, 0), vc = F32(2, V, C, 0), pc = F32(2, P, C, 0);
+    const tdmi_shape qkv_t = shape(t, 3, B, T, 3 * C), lse = F32(3, B, H, T), btv_t = shape(t, 3, B, T, V), one = F32(1, 1, 0, 0);
+    const tdmi_shape mask = shape(TDM_U8, 3, B, T, C), o = s->no_bias ? ABSENT : F32(1, O, 0, 0), oi_t = shape(t, 2, O, I, 0);
+    const tdmi_shape p = s->no_positions ? ABSENT : pc, btc_t = shape(t, 3, B, T, C);
+    tdmi_shape vc_g = vc, p_g = p, oi_g = oi_t, o_g = o, c_g = c;
+    vc_g.dtype = p_g.dtype = oi_g.dtype = o_g.dtype = c_g.dtype = g;
 #define IN(...) memcpy(io->in, ((tdmi_shape[]){__VA_ARGS__}), sizeof((tdmi_shape[]){__VA_ARGS__})), \
     io->in_count = (int)(sizeof((tdmi_shape[]){__VA_ARGS__}) / sizeof(tdmi_shape))
 #define OUT(...) memcpy(io->out, ((tdmi_shape[]){__VA_ARGS__}), sizeof((tdmi_shape[]){__VA_ARGS__})), \
     io->out_count = (int)(sizeof((tdmi_shape[]){__VA_ARGS__}) / sizeof(tdmi_shape))
     switch (io->op) {
     case TDMI_OP_EMBEDDING: IN(tokens, vc, p), OUT(btc); break;
-    case TDMI_OP_LINEAR: IN(bti, oi, o), OUT(bto); break;
-    case TDMI_OP_LAYERNORM: IN(btc, c, c), OUT(btc, bt, bt); break;
-    case TDMI_OP_RESIDUAL:
-    case TDMI_OP_ADD: IN(btc, btc), OUT(btc); break;
-    case TDMI_OP_GELU: IN(btc), OUT(btc); break;
-    case TDMI_OP_ATTENTION: IN(qkv), OUT(btc, lse); break;
+    case TDMI_OP_LINEAR: IN(bti_t, oi_t, o), OUT(bto_t); break;
+    case TDMI_OP_LAYERNORM: IN(btc, c, c), OUT(btc_t, bt, bt); break;
+    case TDMI_OP_RESIDUAL: IN(btc, btc_t), OUT(btc); break;
+    case TDMI_OP_ADD: IN(btc_t, btc_t), OUT(btc_t); break;
+    case TDMI_OP_GELU: IN(btc_t), OUT(btc_t); break;
+    case TDMI_OP_ATTENTION: IN(qkv_t), OUT(btc_t, lse); break;
     case TDMI_OP_DROPOUT:
-    case TDMI_OP_DROPOUT_BACKWARD: IN(btc, mask), OUT(btc); break;
-    case TDMI_OP_CROSS_ENTROPY: IN(btv, tokens), OUT(one, bt); break;
-    case TDMI_OP_EMBEDDING_BACKWARD: IN(btc, tokens), OUT(vc, p); break;
-    case TDMI_OP_LINEAR_BACKWARD_INPUT: IN(bto, oi), OUT(bti); break;
-    case TDMI_OP_LINEAR_BACKWARD_WEIGHT: IN(bto, bti), OUT(oi, o); break;
-    case TDMI_OP_LAYERNORM_BACKWARD: IN(btc, btc, c, bt, bt), OUT(btc, c, c); break;
-    case TDMI_OP_GELU_BACKWARD: IN(btc, btc), OUT(btc); break;
-    case TDMI_OP_ATTENTION_BACKWARD: IN(btc, qkv, btc, lse), OUT(qkv); break;
-    case TDMI_OP_CROSS_ENTROPY_BACKWARD: IN(btv, tokens, bt), OUT(btv); break;
+    case TDMI_OP_DROPOUT_BACKWARD: IN(btc_t, mask), OUT(btc_t); break;
+    case TDMI_OP_CROSS_ENTROPY: IN(btv_t, tokens), OUT(one, bt); break;
+    case TDMI_OP_CAST: IN(btc), OUT(btc_t); break;
+    case TDMI_OP_EMBEDDING_BACKWARD: IN(btc, tokens), OUT(vc_g, p_g); break;
+    case TDMI_OP_LINEAR_BACKWARD_INPUT: IN(bto_t, oi_t), OUT(bti_t); break;
+    case TDMI_OP_LINEAR_BACKWARD_WEIGHT: IN(bto_t, bti_t), OUT(oi_g, o_g); break;
+    case TDMI_OP_LAYERNORM_BACKWARD: IN(btc_t, btc, c, bt, bt), OUT(btc, c_g, c_g); break;
+    case TDMI_OP_GELU_BACKWARD: IN(btc_t, btc_t), OUT(btc_t); break;
+    case TDMI_OP_ATTENTION_BACKWARD: IN(btc_t, qkv_t, btc_t, lse), OUT(qkv_t); break;
+    case TDMI_OP_CROSS_ENTROPY_BACKWARD: IN(btv_t, tokens, bt, one), OUT(btv_t); break;
     default: fail_msg("%s is not an op of kernels", tdmi_op_text(io->op));
     }
     io->attr = (tdmi_attr){.eps = 1e-5f, .heads = (int)H, .p = 0.2f, .micro_batches = s->micro_batches > 0 ? s->micro_batches : 1, .accumulate = s->accumulate};
@@ -78,6 +83,8 @@ static void *filled(const tdmi_shape *shape, const case_sizes *sizes, unsigned *
         const float r = case_random(seed);
         if (shape->dtype == TDM_F32)
             ((float *)block)[i] = r * (sizes->spread > 0.0f ? sizes->spread : 1.0f);
+        else if (shape->dtype == TDM_BF16 || shape->dtype == TDM_F16)
+            tdmi_set_element(shape->dtype, block, (int64_t)i, r * (sizes->spread > 0.0f ? sizes->spread : 1.0f));
         else if (shape->dtype == TDM_I32)
             ((int32_t *)block)[i] = (int32_t)((r + 1.0f) * 0.499f * (float)sizes->V);
         else
@@ -119,6 +126,8 @@ void case_create(node_case *c, tdmi_op op, const case_sizes *sizes, unsigned see
         run_forward(c, TDMI_OP_LAYERNORM, sizes, (int[]){1, 2, -1}, (int[]){-1, 3, 4});
     if (op == TDMI_OP_ATTENTION_BACKWARD)
         run_forward(c, TDMI_OP_ATTENTION, sizes, (int[]){1}, (int[]){2, 3});
+    if (op == TDMI_OP_CROSS_ENTROPY_BACKWARD)
+        *(float *)c->in[3] = sizes->spread > 0.0f ? sizes->spread : 1.0f;
     if (op == TDMI_OP_CROSS_ENTROPY_BACKWARD)
         run_forward(c, TDMI_OP_CROSS_ENTROPY, sizes, (int[]){0, 1}, (int[]){-1, 2});
 }

@@ -12,6 +12,7 @@ typedef struct {
     uint32_t accumulate; /* attr.accumulate */
     int micro_batches;   /* CROSS_ENTROPY; 0: 1 */
     bool ignored;        /* CROSS_ENTROPY: every third target, from the second on, does not count */
+    tdm_dtype type, gradient; /* t and g of op.h; 0: float32 */
     float spread;        /* inputs are uniform in -spread..spread; 0: 1 */
 } case_sizes;
 

@@ -2,11 +2,13 @@
  *
  * Tolerance: plain kernels sum in double and round once, so the difference is the fast kernel's own rounding: about
  * sqrt(terms) x 6e-8 of the sum of the terms' sizes. Inputs are of size 1, so 2e-6 x (1 + the root of the longest sum's terms)
- * of the result's largest element is several times what was seen, and far below any wrong term. */
+ * of the result's largest element is several times what was seen, and far below any wrong term. Results of 16 bits may differ by
+ * one rounding more, where the two fall on either side of a middle. */
 #include "cases.h"
 
 #include "core/cpu.h"
 #include "core/memory.h"
+#include "kernels/plain/element.h"
 #include "kernels/threads.h"
 
 #include <math.h>
@@ -16,12 +18,18 @@
 
 #include <cmocka.h>
 
-static double largest(const float *values, size_t count)
+static double largest(tdm_dtype type, const void *values, size_t count)
 {
     double most = 0.0;
     for (size_t i = 0; i < count; i++)
-        most = fmax(most, fabs((double)values[i]));
+        most = fmax(most, fabs((double)tdmi_element(type, values, (int64_t)i)));
     return most;
+}
+
+/* One rounding to a type of 16 bits. */
+static double rounding(tdm_dtype type)
+{
+    return type == TDM_BF16 ? 1.0 / 128 : type == TDM_F16 ? 1.0 / 1024 : 0.0;
 }
 
 static void compare(const node_case *expected, const node_case *found, const tdmi_kernel *kernel, const case_sizes *s,
@@ -31,13 +39,17 @@ static void compare(const node_case *expected, const node_case *found, const tdm
         if (expected->out[j] == NULL)
             continue;
         const size_t count = tdmi_shape_count(&expected->io.out[j]);
-        const float *e = expected->out[j], *f = found->out[j];
-        const double bound = tolerance * (1.0 + largest(e, count));
-        for (size_t i = 0; i < count; i++)
-            if (!(fabs((double)e[i] - (double)f[i]) <= bound))
-                fail_msg("%s output %d element %zu: %.9g, plain %.9g, bound %.3g (B %d T %d C %d H %d V %d I %d O %d)",
-                         kernel->name, j, i, (double)f[i], (double)e[i], bound, (int)s->B, (int)s->T, (int)s->C, (int)s->H,
+        const tdm_dtype type = expected->io.out[j].dtype;
+        const double most = tolerance * (1.0 + largest(type, expected->out[j], count));
+        for (size_t i = 0; i < count; i++) {
+            const double e = (double)tdmi_element(type, expected->out[j], (int64_t)i);
+            const double f = (double)tdmi_element(type, found->out[j], (int64_t)i);
+            const double bound = most + rounding(type) * fabs(e);
+            if (!(fabs(e - f) <= bound))
+                fail_msg("%s output %d element %zu of %s: %.9g, plain %.9g, bound %.3g (B %d T %d C %d H %d V %d I %d O %d)",
+                         kernel->name, j, i, tdm_dtype_name(type), f, e, bound, (int)s->B, (int)s->T, (int)s->C, (int)s->H,
                          (int)s->V, (int)s->I, (int)s->O);
+        }
     }
 }
 
@@ -124,6 +136,51 @@ static void row_kernels_equal_plain_ones(void **state)
             check(row_ops[o], &sizes[i]);
 }
 
+static const struct {
+    tdm_dtype type, gradient;
+} types[] = {{TDM_BF16, TDM_BF16}, {TDM_F16, TDM_F16}, {TDM_BF16, TDM_F32}};
+
+static void products_of_16_bits_equal_plain_ones(void **state)
+{
+    (void)state;
+    static const tdmi_op ops[] = {TDMI_OP_LINEAR, TDMI_OP_LINEAR_BACKWARD_INPUT, TDMI_OP_LINEAR_BACKWARD_WEIGHT};
+    static const case_sizes sizes[] = {
+        {.B = 1, .T = 1, .I = 1, .O = 1},
+        {.B = 1, .T = 3, .I = 33, .O = 17, .no_bias = true},
+        {.B = 3, .T = 5, .I = 20, .O = 70, .accumulate = 1},
+        {.B = 2, .T = 31, .I = 100, .O = 10, .accumulate = 2},
+        {.B = 1, .T = 130, .I = 65, .O = 1100, .accumulate = 3},
+    };
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                case_sizes s = sizes[i];
+                s.type = types[t].type, s.gradient = types[t].gradient;
+                check(ops[o], &s);
+            }
+}
+
+static void rows_of_16_bits_equal_plain_ones(void **state)
+{
+    (void)state;
+    static const case_sizes sizes[] = {
+        {.B = 1, .T = 1, .C = 1, .H = 1, .V = 1, .P = 1},
+        {.B = 2, .T = 9, .C = 33, .H = 3, .V = 65, .P = 11, .accumulate = 1},
+        {.B = 3, .T = 5, .C = 130, .H = 2, .V = 1001, .P = 5, .accumulate = 6, .spread = 9},
+        {.B = 2, .T = 37, .C = 256, .H = 4, .V = 256, .P = 64, .accumulate = 7, .no_positions = true},
+    };
+    static const tdmi_op more[] = {TDMI_OP_CAST, TDMI_OP_ATTENTION, TDMI_OP_ATTENTION_BACKWARD};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            case_sizes s = sizes[i];
+            s.type = types[t].type, s.gradient = types[t].gradient;
+            for (size_t o = 0; o < sizeof row_ops / sizeof *row_ops; o++)
+                check(row_ops[o], &s);
+            for (size_t o = 0; o < sizeof more / sizeof *more; o++)
+                check(more[o], &s);
+        }
+}
+
 static void attention_equals_the_plain_one(void **state)
 {
     (void)state;
@@ -147,6 +204,8 @@ int main(void)
         cmocka_unit_test(products_equal_plain_ones),
         cmocka_unit_test(row_kernels_equal_plain_ones),
         cmocka_unit_test(attention_equals_the_plain_one),
+        cmocka_unit_test(products_of_16_bits_equal_plain_ones),
+        cmocka_unit_test(rows_of_16_bits_equal_plain_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }

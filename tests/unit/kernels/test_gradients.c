@@ -106,7 +106,7 @@ static void dropout_gradient_equals_differences(void **state)
 static void cross_entropy_gradient_equals_differences(void **state)
 {
     (void)state;
-    check(TDMI_OP_CROSS_ENTROPY, TDMI_OP_CROSS_ENTROPY_BACKWARD, (int[]){0, 1, 9}, (int[]){0});
+    check(TDMI_OP_CROSS_ENTROPY, TDMI_OP_CROSS_ENTROPY_BACKWARD, (int[]){0, 1, 9, -1}, (int[]){0});
 }
 
 int main(void)
