@@ -44,7 +44,9 @@ static const cli_option options[] = {
     {"dropout", 0, "P", CLI_NUMBER, FIELD(train.dropout), NULL, 0, 0.99, NULL, NULL,
      "after the embeddings and on each residual branch, instead of the preset's"},
 
-    {"batch", 0, "N", CLI_INT, FIELD(train.batch), NULL, 1, 1 << 20, NULL, NULL, "windows a rank and step"},
+    {"batch", 0, "N", CLI_INT, FIELD(train.batch), NULL, 1, 1 << 20, NULL, NULL, "windows a rank and micro-batch"},
+    {"accum", 0, "K", CLI_INT, FIELD(train.accum), "1", 1, 65536, NULL, NULL,
+     "micro-batches a step, whose gradients add up; only the last communicates"},
     {"steps", 0, "N", CLI_INT, FIELD(train.steps), NULL, 1, 1000000000, NULL, NULL, "length of the run"},
     {"epochs", 0, "N", CLI_INT, FIELD(train.epochs), NULL, 1, 1000000, NULL, NULL, "length of the run instead of steps (1)"},
     {"optimizer", 0, "NAME", CLI_CHOICE, FIELD(train.optimizer), "adamw", 0, 0, "adamw|sgd", NULL,

@@ -23,7 +23,8 @@ typedef struct tdm_train_options {
     double val_fraction;   /* of the tokens, at the end; TDM_UNSET: 0.05 */
     bool sequential;       /* order of samples; else shuffled by seed and epoch */
 
-    int batch;                    /* windows a rank and step; TDM_UNSET: the model's */
+    int batch;                    /* windows a rank and micro-batch; TDM_UNSET: the model's */
+    int accum;                    /* micro-batches a step; TDM_UNSET: 1 */
     int steps, epochs;            /* at most one is set; both TDM_UNSET: one epoch */
     const char *optimizer;        /* "adamw", "sgd"; NULL: adamw */
     double lr, weight_decay, clip, beta1, beta2, eps; /* TDM_UNSET: the model's; clip 0: none; sgd: momentum is beta1 */

@@ -21,6 +21,7 @@ typedef struct {
     bool last;
     uint64_t epoch;
     tdmi_sampler_position behind;
+    uint64_t left_behind; /* batches left there */
 } slot;
 
 struct tdmi_loader {
@@ -44,6 +45,7 @@ struct tdmi_loader {
     pthread_t thread;                /* caller only, and all below */
     bool lent, started;
     tdmi_sampler_position position;
+    uint64_t left;
 };
 
 static tdm_status fill(tdmi_loader *l, slot *to)
@@ -52,6 +54,7 @@ static tdm_status fill(tdmi_loader *l, slot *to)
     to->epoch = tdmi_sampler_tell(l->sampler).epoch;
     tdmi_sampler_next(l->sampler, l->indices, &to->rows, &to->last);
     to->behind = tdmi_sampler_tell(l->sampler);
+    to->left_behind = tdmi_sampler_left(l->sampler);
     for (uint32_t row = 0; row < to->rows; row++) {
         atomic_store_explicit(&l->reading, l->indices[row], memory_order_relaxed);
         tdm_status st = tdmi_windows_read(&l->is.windows, l->indices[row], l->window);
@@ -120,6 +123,7 @@ tdm_status tdmi_loader_next(tdmi_loader *l, tdmi_batch *out)
         return st;
     l->lent = true;
     l->position = from->behind;
+    l->left = from->left_behind;
     *out = (tdmi_batch){from->inputs, from->targets, from->rows, from->last, from->epoch, tdmi_now_ns() - begin};
     return TDM_OK;
 }
@@ -140,6 +144,7 @@ static tdm_status make_sampler(tdmi_loader *l)
     if (st == TDM_OK) {
         l->batches = tdmi_sampler_batches(l->sampler);
         l->position = tdmi_sampler_tell(l->sampler);
+        l->left = tdmi_sampler_left(l->sampler);
     }
     return st;
 }
@@ -216,6 +221,11 @@ tdmi_sampler_position tdmi_loader_position(const tdmi_loader *l)
 uint64_t tdmi_loader_batches(const tdmi_loader *l)
 {
     return l->batches;
+}
+
+uint64_t tdmi_loader_left(const tdmi_loader *l)
+{
+    return l->left;
 }
 
 void tdmi_loader_destroy(tdmi_loader *l)

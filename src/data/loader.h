@@ -42,6 +42,7 @@ tdm_status tdmi_loader_next(tdmi_loader *loader, tdmi_batch *out);
 /* Behind the last batch that was handed out: what a checkpoint keeps, whatever has been read ahead. */
 tdmi_sampler_position tdmi_loader_position(const tdmi_loader *loader);
 uint64_t tdmi_loader_batches(const tdmi_loader *loader); /* of one epoch */
+uint64_t tdmi_loader_left(const tdmi_loader *loader);    /* of the epoch that the next batch belongs to */
 void tdmi_loader_destroy(tdmi_loader *loader);           /* ends the thread, frees; NULL is fine */
 
 #endif

@@ -107,10 +107,20 @@ void tdmi_sampler_next(tdmi_sampler *s, uint32_t *indices, uint32_t *rows, bool 
     begin_next_epoch_if_done(s);
 }
 
-uint64_t tdmi_sampler_batches(const tdmi_sampler *s)
+static uint64_t batches_of(const tdmi_sampler *s, uint64_t places)
 {
     uint64_t batch = global_batch(s);
-    return s->is.end == TDMI_SAMPLER_EXACT ? (s->limit + batch - 1) / batch : s->limit / batch;
+    return s->is.end == TDMI_SAMPLER_EXACT ? (places + batch - 1) / batch : places / batch;
+}
+
+uint64_t tdmi_sampler_batches(const tdmi_sampler *s)
+{
+    return batches_of(s, s->limit);
+}
+
+uint64_t tdmi_sampler_left(const tdmi_sampler *s)
+{
+    return batches_of(s, s->limit - s->at.next);
 }
 
 tdmi_sampler_position tdmi_sampler_tell(const tdmi_sampler *s)

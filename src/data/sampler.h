@@ -39,8 +39,9 @@ void tdmi_sampler_destroy(tdmi_sampler *sampler); /* NULL is fine */
 /* The next batch of this rank: indices [batch]; rows: how many of them count (batch, except at the end of an exact epoch);
  * last: this was the epoch's last batch, the next call begins the next epoch. All ranks see as many batches. */
 void tdmi_sampler_next(tdmi_sampler *sampler, uint32_t *indices, uint32_t *rows, bool *last);
-/* Batches of one whole epoch. */
+/* Batches of one whole epoch, and those that are left of the one the next call is in. */
 uint64_t tdmi_sampler_batches(const tdmi_sampler *sampler);
+uint64_t tdmi_sampler_left(const tdmi_sampler *sampler);
 /* Where the next batch begins; and going there. Errors of seek  TDM_ERR_BAD_FILE a place beyond the epoch. */
 tdmi_sampler_position tdmi_sampler_tell(const tdmi_sampler *sampler);
 tdm_status tdmi_sampler_seek(tdmi_sampler *sampler, tdmi_sampler_position position);

@@ -193,6 +193,27 @@ static const char *bucket_word(tdmi_op op)
                                        : "parameters ready";
 }
 
+/* From the second micro-batch on gradients are added to, whatever the graph's order of writers says of the first. */
+static tdm_status bind_adding(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)
+{
+    tdmi_kernel_io io = to->bound.io;
+    for (int i = 0; i < from->out_count; i++)
+        if (from->out[i] >= 0 && exec->graph->tensor[from->out[i]].role == TDMI_ROLE_GRADIENT) {
+            io.attr.accumulate |= 1u << i;
+            to->adds = true;
+        }
+    if (!to->adds)
+        return TDM_OK;
+    tdm_status st = tdmi_kernel_bind(&io, exec->options.isa, &to->adding);
+    if (st != TDM_OK) {
+        to->adds = false;
+        return tdmi_fail_while(st, "preparing node %s for a step of several micro-batches", to->name);
+    }
+    if (to->adding.workspace_nbytes > *workspace)
+        *workspace = to->adding.workspace_nbytes;
+    return TDM_OK;
+}
+
 static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)
 {
     static const tdmi_shape absent = {.ndim = -1};
@@ -227,7 +248,7 @@ static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *t
     to->has_kernel = true;
     if (to->bound.workspace_nbytes > *workspace)
         *workspace = to->bound.workspace_nbytes;
-    return TDM_OK;
+    return g->micro_batches > 1 ? bind_adding(exec, from, to, workspace) : TDM_OK;
 }
 
 static tdm_status bind_nodes(tdmi_exec *exec)
@@ -238,6 +259,7 @@ static tdm_status bind_nodes(tdmi_exec *exec)
     if (exec->node == NULL)
         return TDM_ERR_NO_MEMORY;
     exec->fused = true;
+    exec->body = exec_body(g);
     for (int n = 0; n < g->node_count; n++) {
         tdm_status st = bind_node(exec, &g->node[n], &exec->node[n], &workspace);
         if (st != TDM_OK)
@@ -295,6 +317,8 @@ void exec_unbind(tdmi_exec *exec)
     for (int n = 0; exec->node != NULL && n < exec->graph->node_count; n++) {
         if (exec->node[n].has_kernel)
             tdmi_kernel_unbind(&exec->node[n].bound);
+        if (exec->node[n].adds)
+            tdmi_kernel_unbind(&exec->node[n].adding);
         tdmi_free(exec->node[n].name);
     }
     for (int b = 0; exec->bucket != NULL && b < exec->graph->bucket_count; b++) {

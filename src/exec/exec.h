@@ -26,6 +26,8 @@ typedef struct tdmi_exec_options {
     int isa;                    /* tdmi_cpu_isa() */
     void (*draw)(void *arg, uint8_t *mask, size_t count, float p); /* fills a dropout mask, in the order of counters */
     void *draw_arg;
+    tdm_status (*feed)(void *arg, int micro_batch); /* fills the INPUTs before each micro-batch; NULL: they are in place */
+    void *feed_arg;
     tdmi_trace *trace;          /* borrowed; NULL: none */
     const atomic_int *interrupt; /* non-zero: a step ends between two nodes with TDM_ERR_INTERRUPTED; NULL: never */
 } tdmi_exec_options;
@@ -40,21 +42,25 @@ void *tdmi_exec_memory(tdmi_exec *exec, tdmi_id tensor);
 bool tdmi_exec_shares_parameters(const tdmi_exec *exec);
 
 typedef struct tdmi_step_result {
-    double loss;      /* mean over the ranks */
-    double own_loss;  /* of this rank */
+    double loss;      /* mean over all targets that count, of all ranks and micro-batches */
+    double own_loss;  /* of this rank's */
     double grad_norm; /* of the averaged gradient, before clipping */
     bool stop;        /* some rank asked to stop */
     bool decided;     /* the verdict was reached: what it says, all ranks return */
-    int64_t forward_ns, backward_ns, optimizer_ns;
+    int64_t data_ns, forward_ns, backward_ns, optimizer_ns; /* data: the feed */
     int64_t comm_ns;         /* time during which a collective was under way */
     int64_t comm_exposed_ns; /* the part of it in which this rank computed nothing; updating while reducing is computing */
 } tdmi_step_result;
 
-/* One training step on the inputs that are in place. step counts from 1 (bias correction); ask_stop travels to all ranks
- * with the verdict. TDM_ERR_NOT_FINITE: nothing was updated. All ranks return it together (decided); the text of a rank
+/* One training step. Forward and backward nodes run once a micro-batch, gradients add up, and the last one's start the
+ * reductions: micro_batches is the same on all ranks, at most the graph's, fewer in an epoch's last step. step counts from 1
+ * (bias correction); ask_stop travels to all ranks with the verdict. TDM_ERR_NOT_FINITE: nothing was updated. All ranks return it together (decided); the text of a rank
  * whose own_loss is not finite has rank, node and step. Where updates go along with the reduction (sharded, no clipping) such
  * a rank aborts the group before its gradient is used, and the others get TDM_ERR_ABORTED with its text. */
-tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_stop, bool traced, tdmi_step_result *out);
+tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, int micro_batches, double lr, bool ask_stop, bool traced,
+                          tdmi_step_result *out);
+/* Events that a traced step of this graph on so many ranks adds to the timeline, at most. */
+size_t tdmi_exec_step_events(const tdmi_graph *graph, int ranks);
 /* Forward nodes only; the loss, where there is one, is this rank's. */
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out);
 

@@ -13,6 +13,8 @@ typedef struct exec_node {
     int bucket;
     bool has_kernel;
     tdmi_bound_kernel bound;
+    bool adds;                /* it writes gradients, and a step may have several micro-batches */
+    tdmi_bound_kernel adding; /* then: the kernel that adds to them, for all micro-batches but the first */
     const void *in[TDMI_NODE_IN_MAX];
     void *out[TDMI_NODE_OUT_MAX];
     char *name;
@@ -46,6 +48,7 @@ struct tdmi_exec {
     void **memory; /* of each tensor; NULL where it has none */
     char *slab, *workspace;
     exec_node *node;
+    int body; /* nodes up to the last backward one: run once a micro-batch */
     exec_bucket *bucket; /* graph->bucket_count */
     tdm_reducer *reducer;
     float *parameters;     /* own parameters: all buckets, one after the other; NULL with parameters_of */
@@ -57,6 +60,9 @@ struct tdmi_exec {
     int commit_count, commit_own;
 
     /* the step under way */
+    int micro_batches, micro_batch; /* of it; the one that runs */
+    double loss_sum;                /* of the micro-batches so far, on this rank */
+    int64_t rows, counted;          /* targets in them; those that are not negative */
     tdmi_optimizer_step update;
     double sum_of_squares; /* of the gradient pieces this rank owns */
     float grad_scale;
@@ -69,8 +75,10 @@ struct tdmi_exec {
     char bad_loss[TDMI_ERROR_TEXT_MAX]; /* what is wrong with this rank's loss; empty: nothing */
 };
 
-enum { VERDICT_LOSS, VERDICT_SQUARES, VERDICT_STOP, VERDICT_COUNT };
+enum { VERDICT_LOSS, VERDICT_ROWS, VERDICT_SQUARES, VERDICT_STOP, VERDICT_COUNT };
 
+/* step.c: how many nodes run once a micro-batch. */
+int exec_body(const tdmi_graph *graph);
 /* bind.c */
 tdm_status exec_bind(tdmi_exec *exec);
 void exec_unbind(tdmi_exec *exec);
@@ -88,6 +96,11 @@ tdm_status exec_gather_start(tdmi_exec *exec, int bucket);
 tdm_status exec_parameters_ready(tdmi_exec *exec, int bucket);
 void exec_commit_begin(tdmi_exec *exec, int64_t step);
 void exec_commit_end(tdmi_exec *exec, int64_t step);
+/* verdict.c: before the first micro-batch; behind the node of the loss in each; and what all ranks say of the step. */
+void exec_loss_begin(tdmi_exec *exec);
+tdm_status exec_loss_take(tdmi_exec *exec, const exec_node *node, int64_t step);
+double exec_short_factor(const tdmi_exec *exec);
+tdm_status exec_verdict(tdmi_exec *exec, double lr, int64_t step, bool ask_stop, tdmi_step_result *out);
 /* diagnose.c: the text of a loss that is not finite, found by running the forward nodes again; returns the status. */
 tdm_status exec_not_finite(tdmi_exec *exec, int64_t step, float loss);
 

@@ -1,5 +1,7 @@
 /* step.c - the walk over the nodes: compute, start reductions, let them advance, decide, update, meet.
  *
+ *     forward and backward of micro-batch 0, 1, ... K-1 (buckets start in the last)  |  wait, verdict, update, meet
+ *
  * Threads: the owner of the executor; kernels may use OpenMP inside; over tcp the group has a thread of its own. */
 #include "exec/internal.h"
 
@@ -103,41 +105,6 @@ static tdm_status run_draw(tdmi_exec *exec, exec_node *node)
     return TDM_OK;
 }
 
-static tdm_status run_verdict(tdmi_exec *exec, const exec_node *node, double lr, int64_t step, bool ask_stop,
-                              tdmi_step_result *out)
-{
-    double *v = exec->verdict;
-    bool counts = exec->options.shard > 0 || exec->rank == 0; /* unsharded, every rank holds the whole gradient */
-    v[VERDICT_LOSS] = out->own_loss = (double)*(const float *)node->in[0];
-    v[VERDICT_SQUARES] = counts ? exec->sum_of_squares : 0;
-    v[VERDICT_STOP] = ask_stop ? 1 : 0;
-    if (exec->size > 1) {
-        tdm_status st = tdm_allreduce(exec->options.group, v, v, VERDICT_COUNT, TDM_F64, TDM_SUM, NULL);
-        if (st != TDM_OK)
-            return st;
-    }
-    out->decided = true;
-    out->loss = v[VERDICT_LOSS] / exec->size;
-    out->grad_norm = sqrt(v[VERDICT_SQUARES]);
-    out->stop = v[VERDICT_STOP] > 0;
-    if (exec->fused)
-        return TDM_OK;
-    if (exec->bad_loss[0] != '\0')
-        return tdmi_fail(TDM_ERR_NOT_FINITE, "%s", exec->bad_loss);
-    if (!isfinite(out->loss))
-        return tdmi_fail(TDM_ERR_NOT_FINITE, "step %lld: the loss of another rank than %d is not finite; nothing was updated",
-                         (long long)step, exec->rank);
-    if (!isfinite(out->grad_norm))
-        return tdmi_fail(TDM_ERR_NOT_FINITE,
-                         "step %lld, all ranks: the loss is %g but the gradient's norm is %g; nothing was updated. Lower "
-                         "--lr, set --clip, or go on from an earlier checkpoint",
-                         (long long)step, out->loss, out->grad_norm);
-    tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr,
-                             tdmi_clip_factor(out->grad_norm, exec->options.clip));
-    exec_commit_begin(exec, step);
-    return TDM_OK;
-}
-
 static tdm_status bucket_start(tdmi_exec *exec, int bucket)
 {
     exec->in_flight++;
@@ -165,22 +132,6 @@ static tdm_status bucket_update(tdmi_exec *exec, int bucket)
     return exec_gather_start(exec, bucket);
 }
 
-/* The loss of this rank, looked at as soon as it is there, while all that led to it still is. No parameter is updated with
- * the gradient of a bad loss: the verdict stops all ranks, or, where updates do not wait for one, the group is aborted. */
-static tdm_status check_loss(tdmi_exec *exec, const exec_node *node, int64_t step)
-{
-    float loss = *(const float *)node->out[0];
-    if (isfinite(loss))
-        return TDM_OK;
-    tdm_status st = exec_not_finite(exec, step, loss);
-    snprintf(exec->bad_loss, sizeof exec->bad_loss, "%s", tdm_error_text());
-    if (!exec->fused)
-        return TDM_OK;
-    if (exec->options.group != NULL)
-        tdm_group_abort(exec->options.group, exec->bad_loss);
-    return tdmi_fail(st, "%s", exec->bad_loss);
-}
-
 static bool interrupted(const tdmi_exec *exec)
 {
     return exec->options.interrupt != NULL && atomic_load_explicit(exec->options.interrupt, memory_order_relaxed) != 0;
@@ -202,10 +153,10 @@ static tdm_status run_compute(tdmi_exec *exec, exec_node *node, int64_t step)
     const bool communicates = exec->in_flight > 0;
     if (communicates)
         tdmi_kernels_set_pause(advance, exec);
-    tdmi_kernel_run(&node->bound, node->in, node->out, exec->workspace);
+    tdmi_kernel_run(node->adds && exec->micro_batch > 0 ? &node->adding : &node->bound, node->in, node->out, exec->workspace);
     if (communicates)
         tdmi_kernels_set_pause(NULL, NULL);
-    return node->op == TDMI_OP_CROSS_ENTROPY ? check_loss(exec, node, step) : TDM_OK;
+    return node->op == TDMI_OP_CROSS_ENTROPY ? exec_loss_take(exec, node, step) : TDM_OK;
 }
 
 /* Time during which at least one bucket was under way: the union of their intervals, which start in order. */
@@ -237,8 +188,10 @@ typedef struct step_run {
     int64_t step;
     double lr;
     bool ask_stop, committed;
+    tdmi_trace *trace;  /* NULL: not this step */
     tdmi_step_result *out;
     int64_t other_ns; /* collectives beside the buckets */
+    int64_t now_ns;   /* when the node before ended */
 } step_run;
 
 static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
@@ -247,6 +200,8 @@ static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
     case TDMI_OP_DRAW_MASK:
         return run_draw(exec, node);
     case TDMI_OP_BUCKET_START:
+        if (exec->micro_batch + 1 < exec->micro_batches)
+            return TDM_OK; /* the gradients of the step's last micro-batch complete the sum */
         if (exec->fused && !run->committed)
             exec_commit_begin(exec, run->step);
         run->committed = true;
@@ -254,7 +209,7 @@ static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
     case TDMI_OP_BUCKET_WAIT:
         return bucket_wait(exec, node->bucket);
     case TDMI_OP_VERDICT:
-        return run_verdict(exec, node, run->lr, run->step, run->ask_stop, run->out);
+        return exec_verdict(exec, run->lr, run->step, run->ask_stop, run->out);
     case TDMI_OP_UPDATE:
         return bucket_update(exec, node->bucket);
     case TDMI_OP_PARAMETERS_READY:
@@ -302,48 +257,104 @@ static void begin_step(tdmi_exec *exec, int64_t step, double lr)
     exec->exposed_ns = exec->inside_ns = exec->updating_ns = 0;
     exec->inside = TDM_OK;
     exec->in_flight = 0;
-    exec->bad_loss[0] = '\0';
+    exec_loss_begin(exec);
     if (exec->fused) {
-        tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, 1);
+        tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, (float)exec_short_factor(exec));
         tdmi_reducer_set_epilogue(exec->reducer, fused_update, exec);
     }
 }
 
-tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, double lr, bool ask_stop, bool traced, tdmi_step_result *out)
+/* Nodes [first, end). */
+static tdm_status walk(tdmi_exec *exec, int first, int end, step_run *run)
 {
-    tdmi_trace *trace = traced ? exec->options.trace : NULL;
-    step_run run = {.step = step, .lr = lr, .ask_stop = ask_stop, .out = out};
-    *out = (tdmi_step_result){0};
-    begin_step(exec, step, lr);
-    int64_t now = tdmi_now_ns();
-    for (int n = 0; n < exec->graph->node_count; n++) {
+    for (int n = first; n < end; n++) {
         exec_node *node = &exec->node[n];
         if (interrupted(exec))
-            return tdmi_fail(TDM_ERR_INTERRUPTED, "step %lld was interrupted at node %s", (long long)step, node->name);
-        tdm_status st = run_node(exec, node, &run);
+            return tdmi_fail(TDM_ERR_INTERRUPTED, "step %lld was interrupted at node %s", (long long)run->step, node->name);
+        tdm_status st = run_node(exec, node, run);
         if (st != TDM_OK)
             return st;
-        const int64_t start = now;
-        now = tdmi_now_ns();
-        account(exec, node, now - start, &run);
-        if (trace != NULL)
-            tdmi_trace_add(trace, node->name, node->has_kernel || node->op == TDMI_OP_UPDATE ? TDMI_TRACK_COMPUTE : TDMI_TRACK_STEP,
-                           start, now, step, -1);
+        const int64_t start = run->now_ns;
+        run->now_ns = tdmi_now_ns();
+        account(exec, node, run->now_ns - start, run);
+        if (run->trace != NULL)
+            tdmi_trace_add(run->trace, node->name,
+                           node->has_kernel || node->op == TDMI_OP_UPDATE ? TDMI_TRACK_COMPUTE : TDMI_TRACK_STEP, start,
+                           run->now_ns, run->step, -1);
         if (exec->in_flight > 0 && node->has_kernel) {
             advance(exec);
             if (exec->inside != TDM_OK)
                 return exec->inside;
-            (void)take_inside(exec, &run);
-            now = tdmi_now_ns();
+            (void)take_inside(exec, run);
+            run->now_ns = tdmi_now_ns();
         }
     }
+    return TDM_OK;
+}
+
+static tdm_status feed(tdmi_exec *exec, step_run *run)
+{
+    if (exec->options.feed == NULL)
+        return TDM_OK;
+    tdm_status st = exec->options.feed(exec->options.feed_arg, exec->micro_batch);
+    if (st != TDM_OK) {
+        if (exec->options.group != NULL)
+            tdm_group_abort(exec->options.group, tdm_error_text());
+        return st;
+    }
+    const int64_t start = run->now_ns;
+    run->now_ns = tdmi_now_ns();
+    run->out->data_ns += run->now_ns - start;
+    if (run->trace != NULL)
+        tdmi_trace_add(run->trace, "batch", TDMI_TRACK_DATA, start, run->now_ns, run->step, -1);
+    return TDM_OK;
+}
+
+tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, int micro_batches, double lr, bool ask_stop, bool traced,
+                          tdmi_step_result *out)
+{
+    step_run run = {.step = step, .lr = lr, .ask_stop = ask_stop, .trace = traced ? exec->options.trace : NULL, .out = out};
+    *out = (tdmi_step_result){0};
+    if (micro_batches < 1 || micro_batches > exec->graph->micro_batches)
+        return tdmi_fail(TDM_ERR_INVALID, "step %lld: %d micro-batches; its graph was made for 1 to %d", (long long)step,
+                         micro_batches, exec->graph->micro_batches);
+    exec->micro_batches = micro_batches;
+    begin_step(exec, step, lr);
+    run.now_ns = tdmi_now_ns();
+    tdm_status st = TDM_OK;
+    for (exec->micro_batch = 0; st == TDM_OK; exec->micro_batch++) {
+        st = feed(exec, &run);
+        if (st == TDM_OK)
+            st = walk(exec, 0, exec->body, &run);
+        if (exec->micro_batch + 1 == micro_batches)
+            break;
+    }
+    if (st == TDM_OK)
+        st = walk(exec, exec->body, exec->graph->node_count, &run);
+    if (st != TDM_OK)
+        return st;
     out->comm_ns = reduction_time(exec) + run.other_ns;
     out->comm_exposed_ns = exec->exposed_ns;
     if (out->comm_ns < out->comm_exposed_ns)
         out->comm_ns = out->comm_exposed_ns;
-    if (trace != NULL && exec->size > 1)
+    if (run.trace != NULL && exec->size > 1)
         trace_buckets(exec, step);
     return TDM_OK;
+}
+
+int exec_body(const tdmi_graph *g)
+{
+    int body = 0;
+    for (int n = 0; n < g->node_count; n++)
+        if (g->node[n].phase == TDMI_PHASE_BACKWARD)
+            body = n + 1;
+    return body;
+}
+
+size_t tdmi_exec_step_events(const tdmi_graph *g, int ranks)
+{
+    const int body = exec_body(g), reductions = ranks > 1 ? g->bucket_count : 0;
+    return (size_t)g->micro_batches * (size_t)(body + 1) + (size_t)(g->node_count - body + reductions);
 }
 
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out)

@@ -13,6 +13,7 @@ tdmi_graph *tdmi_graph_create(const char *name)
         return NULL;
     snprintf(g->name, sizeof g->name, "%s", name);
     g->loss = -1;
+    g->micro_batches = 1;
     return g;
 }
 

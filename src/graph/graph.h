@@ -61,6 +61,7 @@ typedef struct tdmi_graph {
     size_t slab_nbytes; /* after place */
     size_t gradient_nbytes; /* after place: of the gradients' slab; buckets may share its memory, one after the other */
     bool slices_kept;   /* the rank's reduced slice of each bucket gets memory of its own, as the bucket's is used again */
+    int micro_batches;  /* of a step: how often forward and backward nodes run before the reduction; after accumulate, else 1 */
     tdmi_id loss;       /* the OUTPUT that backward starts from, or -1 */
     tdm_status status;  /* first error of a builder; checked by tdmi_graph_status */
     char status_text[TDMI_ERROR_TEXT_MAX];

@@ -73,6 +73,8 @@ char *tdmi_graph_print(const tdmi_graph *g)
     }
     fprintf(out, "graph %s: %d nodes, %zu parameters, %d buckets, slab %zu bytes\n", g->name, g->node_count,
             tdmi_graph_parameter_count(g), g->bucket_count, g->slab_nbytes);
+    if (g->micro_batches > 1)
+        fprintf(out, "%d micro-batches a step: nodes up to the last backward one run once in each\n", g->micro_batches);
     for (int b = 0; b < g->bucket_count; b++)
         fprintf(out, "bucket %d: %d parameters, %zu elements, padded to %zu\n", b, g->bucket[b].parameters,
                 g->bucket[b].used, g->bucket[b].count);

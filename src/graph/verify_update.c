@@ -183,8 +183,26 @@ static tdm_status check_order(const tdmi_graph *g, step_nodes *s)
     return st;
 }
 
+/* From the second micro-batch on every gradient is added to. */
+static tdm_status check_micro_batches(const tdmi_graph *g)
+{
+    if (g->micro_batches < 1)
+        return tdmi_verify_fail(g, -1, "a step has %d micro-batches", g->micro_batches);
+    for (int i = 0; i < g->node_count && g->micro_batches > 1; i++)
+        for (int k = 0; k < g->node[i].out_count; k++) {
+            const tdmi_id t = g->node[i].out[k];
+            if (t >= 0 && g->tensor[t].role == TDMI_ROLE_GRADIENT && (tdmi_op_info_of(g->node[i].op)->accumulates >> k & 1u) == 0)
+                return tdmi_verify_fail(g, i, "it cannot add to %s, as a step of %d micro-batches must", g->tensor[t].name,
+                                        g->micro_batches);
+        }
+    return TDM_OK;
+}
+
 tdm_status tdmi_verify_updates(const tdmi_graph *g)
 {
+    tdm_status st = check_micro_batches(g);
+    if (st != TDM_OK)
+        return st;
     for (int t = 0; t < g->tensor_count && has_backward(g); t++)
         if (g->tensor[t].role == TDMI_ROLE_PARAMETER && g->tensor[t].gradient < 0)
             return tdmi_verify_fail(g, -1, "parameter %s has no gradient", g->tensor[t].name);
@@ -194,7 +212,7 @@ tdm_status tdmi_verify_updates(const tdmi_graph *g)
                 return tdmi_verify_fail(g, i, "there are no buckets");
         return TDM_OK;
     }
-    tdm_status st = check_layout(g);
+    st = check_layout(g);
     if (st != TDM_OK)
         return st;
     step_nodes s = {.verdict = -1, .end_of_step = -1};

@@ -123,6 +123,10 @@ static void finish(tape *t, const tdmi_node *forward, draft *d)
     for (int k = 0; k < d->node.out_count && t->g->status == TDM_OK; k++) {
         if (d->of[k] < 0)
             continue;
+        const tdmi_id root = tdmi_graph_root(t->g, d->of[k]);
+        if (t->g->micro_batches > 1 && t->g->tensor[root].role == TDMI_ROLE_PARAMETER &&
+            (tdmi_op_info_of(d->node.op)->accumulates >> k & 1u) == 0)
+            refuse(t, forward, root); /* nor that of the next micro-batch */
         if ((d->node.attr.accumulate >> k & 1u) != 0)
             *gradient_of(t, d->of[k]) = seen_as(t, d->node.out[k], tdmi_graph_root(t->g, d->of[k]));
         else

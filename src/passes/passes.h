@@ -2,7 +2,7 @@
  *
  * The nodes of a training step, after the pipeline:
  *     forward | backward with BUCKET_STARTs between its nodes | BUCKET_WAITs, VERDICT, UPDATEs, PARAMETERS_READYs
- * There is one UPDATE a bucket where it needs the verdict of all ranks (clip) or the whole gradient (shard 0). Without clip
+ * There is one UPDATE a bucket where it needs the verdict of all ranks (clip, uncounted) or the whole gradient (shard 0). Without clip
  * and with shard 1 there is none: the update is part of the reduction, done by each slice's owner between BUCKET_START and
  * BUCKET_WAIT, and the verdict only brings the mean loss and the norm. */
 #ifndef TDMI_PASSES_PASSES_H
@@ -15,11 +15,15 @@ typedef struct tdmi_pipeline_options {
     int world_size;
     double bucket_cap_mb;   /* of the buckets after the first; a parameter is never split, so a bucket may be larger */
     double first_bucket_mb; /* of the bucket that is ready first; ddp/plan.h says what 0 means for both */
+    int micro_batches;      /* of a step; 0: one */
+    bool uncounted;         /* targets may be below zero: how many count is known with the verdict, so updates wait for it */
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */
     int shard;              /* 0: every rank updates all parameters; 1: its own slices; 2: and keeps gradients no longer than it
                                needs them; 3: and parameters (on one node: as 2, they are one copy already) */
 } tdmi_pipeline_options;
 
+/* How often the nodes that autodiff will have derived run in a step; the loss becomes a mean over all of them. */
+tdm_status tdmi_pass_accumulate(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Backward nodes for everything the loss depends on; gradients of parameters used twice are summed in place.
  * TDM_ERR_INVALID: no loss, or a parameter that the loss does not depend on. */
 tdm_status tdmi_pass_autodiff(tdmi_graph *g);

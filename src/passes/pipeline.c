@@ -32,6 +32,7 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
+    {"accumulate", true, tdmi_pass_accumulate},
     {"autodiff", true, autodiff},
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},
@@ -54,7 +55,7 @@ static tdm_status run(tdmi_graph *g, const tdmi_pipeline_options *options, FILE 
     if (st != TDM_OK)
         return tdmi_fail_while(st, "looking at the model's graph before any pass");
     if (out != NULL)
-        fprintf(out, "%-9s %5d nodes, %d tensors, %zu parameters\n", "model", g->node_count, g->tensor_count,
+        fprintf(out, "%-10s %5d nodes, %d tensors, %zu parameters\n", "model", g->node_count, g->tensor_count,
                 tdmi_graph_parameter_count(g));
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
         if (passes[i].train_only && !options->train)
@@ -65,7 +66,7 @@ static tdm_status run(tdmi_graph *g, const tdmi_pipeline_options *options, FILE 
         if (st != TDM_OK)
             return tdmi_fail_while(st, "running pass %s", passes[i].name);
         if (out != NULL)
-            fprintf(out, "%-9s %5d nodes, %d tensors, %d in memory of another, %d buckets, slab %zu bytes\n", passes[i].name,
+            fprintf(out, "%-10s %5d nodes, %d tensors, %d in memory of another, %d buckets, slab %zu bytes\n", passes[i].name,
                     g->node_count, g->tensor_count, shared_tensors(g), g->bucket_count, g->slab_nbytes);
     }
     log_debug(TDM_LOG_GRAPH, "graph %s: %d nodes, %d buckets, slab %zu bytes", g->name, g->node_count, g->bucket_count,

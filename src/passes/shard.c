@@ -1,7 +1,7 @@
 /* shard.c - the end of a step: wait for the reduced buckets, hear the verdict of all ranks, update, and let readers on.
  *
- *     clip, or shard 0   BUCKET_WAIT 0..n-1   VERDICT   UPDATE 0..n-1   PARAMETERS_READY 0..n-1
- *     else               BUCKET_WAIT 0..n-1   VERDICT                   PARAMETERS_READY 0..n-1   (updated while reducing)
+ *     clip, uncounted, or shard 0   BUCKET_WAIT 0..n-1   VERDICT   UPDATE 0..n-1   PARAMETERS_READY 0..n-1
+ *     else                          BUCKET_WAIT 0..n-1   VERDICT                   PARAMETERS_READY 0..n-1   (updated while reducing)
  *
  * From stage 2 on a bucket is waited for as soon as its memory is wanted: before the first gradient of the next but one is
  * written; so its reduction has the time in which backward fills a whole bucket.
@@ -71,18 +71,20 @@ tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options)
     if (g->bucket_count == 0)
         return tdmi_fail(TDM_ERR_INVALID, "graph %s has no buckets: run bucket before shard", g->name);
     int waited = 0;
-    /* A lone rank that clips needs its whole gradient until the verdict. */
-    if (options->shard >= 2 && !(options->clip && options->world_size == 1)) {
+    const bool verdict_first = options->clip || options->uncounted;
+    /* A lone rank that needs a verdict keeps its whole gradient until then; gradients that add up over micro-
+     * batches stay until the last. */
+    if (options->shard >= 2 && !(verdict_first && options->world_size == 1) && g->micro_batches == 1) {
         tdm_status st = wait_early(g, &waited);
         if (st != TDM_OK)
             return st;
-        g->slices_kept = options->clip;
+        g->slices_kept = verdict_first;
     }
     append(g, TDMI_OP_BUCKET_WAIT, TDMI_PHASE_COMMUNICATION, waited);
     const tdmi_node verdict = {.op = TDMI_OP_VERDICT, .phase = TDMI_PHASE_COMMUNICATION, .attr.bucket = -1, .in_count = 1,
                                .in = {g->loss}, .label = "verdict"};
     (void)tdmi_graph_add_node(g, &verdict);
-    if (options->clip || options->shard == 0)
+    if (verdict_first || options->shard == 0)
         append(g, TDMI_OP_UPDATE, TDMI_PHASE_OPTIMIZER, 0);
     append(g, TDMI_OP_PARAMETERS_READY, TDMI_PHASE_COMMUNICATION, 0);
     return tdmi_graph_status(g);

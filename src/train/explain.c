@@ -16,8 +16,9 @@ static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
     if (c->heads > 0)
         fprintf(to, "%d heads, ", c->heads);
     fprintf(to, "context %d, vocabulary %d, dropout %g\n", c->seq, c->vocab, c->dropout);
-    fprintf(to, "batch      %d windows of %d tokens a rank, %d ranks: %lld tokens a step\n", s->batch, c->seq, world_size,
-            (long long)s->batch * c->seq * world_size);
+    fprintf(to, "batch      %d windows of %d tokens a rank, %d ranks, %d micro-batch%s: %lld tokens a step\n", s->batch, c->seq,
+            world_size, s->micro_batches, s->micro_batches == 1 ? "" : "es",
+            (long long)s->batch * c->seq * world_size * s->micro_batches);
     if (s->epochs > 0)
         fprintf(to, "length     %d epoch%s\n", s->epochs, s->epochs == 1 ? "" : "s");
     else

@@ -10,14 +10,20 @@
 #include <signal.h>
 #include <string.h>
 
-/* Copies a batch into the graph's inputs: all targets of a window, or only the last. */
-static void feed(tdmi_trainer *t, const tdmi_batch *batch)
+tdm_status tdmi_trainer_feed(void *arg, int micro_batch)
 {
+    (void)micro_batch; /* the loader's next one */
+    tdmi_trainer *t = arg;
+    tdmi_batch next, *batch = &next;
+    tdm_status st = tdmi_loader_next(t->loader, batch);
+    if (st != TDM_OK)
+        return st;
     size_t seq = (size_t)t->settings.config.seq, rows = (size_t)t->settings.batch;
     size_t targets = (size_t)t->settings.model->targets(&t->settings.config);
     memcpy(t->in_tokens, batch->inputs, rows * seq * sizeof *t->in_tokens);
     for (size_t r = 0; r < rows; r++)
         memcpy(t->in_targets + r * targets, batch->targets + (r + 1) * seq - targets, targets * sizeof *t->in_targets);
+    return TDM_OK;
 }
 
 tdm_status tdmi_trainer_sample_memory(tdmi_trainer *t)
@@ -42,32 +48,24 @@ static bool is_traced(const tdmi_trainer *t, int64_t step)
 static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
 {
     int64_t begin = tdmi_now_ns(), step = t->step + 1;
-    tdmi_batch batch;
-    tdm_status st = tdmi_loader_next(t->loader, &batch);
-    if (st != TDM_OK) {
-        tdm_group_abort(t->group, tdm_error_text());
-        return st;
-    }
-    feed(t, &batch);
+    const uint64_t left = tdmi_loader_left(t->loader); /* the last step of an epoch may have fewer micro-batches */
+    const int micro_batches = left < (uint64_t)t->settings.micro_batches ? (int)left : t->settings.micro_batches;
     /* A stream of its own for each step and rank: a run that goes on from a checkpoint draws what it would have drawn. */
     tdmi_rng_seed(&t->mask_rng, tdmi_rng_stream_seed(t->settings.options.seed, (uint32_t)(step * t->size + t->rank)));
-    int64_t fed = tdmi_now_ns();
     double lr = tdmi_schedule_lr(&t->schedule, step);
     tdmi_step_result r;
-    bool traced = is_traced(t, step);
-    st = tdmi_exec_step(t->exec, step, lr, tdmi_signals_received() == SIGTERM, traced, &r);
+    const bool traced = is_traced(t, step);
+    tdm_status st = tdmi_exec_step(t->exec, step, micro_batches, lr, tdmi_signals_received() == SIGTERM, traced, &r);
     if (st != TDM_OK) {
         if (st == TDM_ERR_NOT_FINITE && r.decided) /* on all ranks: those whose own loss is fine do not know more */
             st = tdmi_trainer_agree(t, isfinite(r.own_loss) && !isfinite(r.loss) ? TDM_OK : st);
         return st;
     }
     int64_t end = tdmi_now_ns();
-    if (traced)
-        tdmi_trace_add(t->trace, "batch", TDMI_TRACK_DATA, begin, fed, step, -1);
     t->step = step;
     t->train_loss = r.loss;
     *stop = r.stop;
-    int64_t samples = (int64_t)t->settings.batch * t->size, tokens = samples * t->settings.config.seq;
+    int64_t samples = (int64_t)t->settings.batch * t->size * micro_batches, tokens = samples * t->settings.config.seq;
     t->samples += samples;
     *m = (tdmi_step_metrics){.step = step,
                              .loss = r.loss,
@@ -76,7 +74,7 @@ static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
                              .samples = t->samples,
                              .tokens = t->samples * t->settings.config.seq,
                              .step_ms = (double)(end - begin) / 1e6,
-                             .data_ms = (double)(fed - begin) / 1e6,
+                             .data_ms = (double)r.data_ns / 1e6,
                              .forward_ms = (double)r.forward_ns / 1e6,
                              .backward_ms = (double)r.backward_ns / 1e6,
                              .comm_ms = (double)r.comm_ns / 1e6,

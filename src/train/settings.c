@@ -13,7 +13,7 @@ void tdm_train_options_init(tdm_train_options *o)
 {
     *o = (tdm_train_options){
         .layers = TDM_UNSET, .width = TDM_UNSET, .heads = TDM_UNSET, .seq = TDM_UNSET, .vocab = TDM_UNSET,
-        .dropout = TDM_UNSET, .val_fraction = TDM_UNSET, .batch = TDM_UNSET, .steps = TDM_UNSET, .epochs = TDM_UNSET,
+        .dropout = TDM_UNSET, .val_fraction = TDM_UNSET, .batch = TDM_UNSET, .accum = TDM_UNSET, .steps = TDM_UNSET, .epochs = TDM_UNSET,
         .lr = TDM_UNSET, .weight_decay = TDM_UNSET, .clip = TDM_UNSET, .beta1 = TDM_UNSET, .beta2 = TDM_UNSET,
         .eps = TDM_UNSET, .warmup = TDM_UNSET, .shard = TDM_UNSET, .bucket_mb = TDM_UNSET, .save_every = TDM_UNSET,
         .keep = TDM_UNSET, .eval_every = TDM_UNSET, .trace_from = TDM_UNSET, .trace_to = TDM_UNSET,
@@ -114,6 +114,8 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     int steps = 0;
     if (st == TDM_OK)
         st = choose_int("batch", o->batch, s->model->defaults.batch, 1, 1 << 20, &s->batch);
+    if (st == TDM_OK)
+        st = choose_int("accum", o->accum, 1, 1, 1 << 16, &s->micro_batches);
     if (st == TDM_OK && o->steps != TDM_UNSET)
         st = choose_int("steps", o->steps, 0, 1, STEPS_MAX, &steps);
     if (st == TDM_OK && o->steps == TDM_UNSET)
@@ -152,8 +154,9 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     return TDM_OK;
 }
 
-tdm_status tdmi_settings_set_epoch(tdmi_settings *s, int64_t steps_an_epoch)
+tdm_status tdmi_settings_set_epoch(tdmi_settings *s, int64_t batches_an_epoch)
 {
+    const int64_t steps_an_epoch = (batches_an_epoch + s->micro_batches - 1) / s->micro_batches; /* the last may be short */
     if (s->epochs > 0)
         s->steps = s->epochs * steps_an_epoch;
     if (s->steps > STEPS_MAX)

@@ -16,7 +16,7 @@ typedef struct tdmi_settings {
     size_t parameters; /* of that model, tied ones once */
     char run_dir[1024];
     double val_fraction;
-    int batch, epochs; /* epochs 0: steps decide */
+    int batch, micro_batches, epochs; /* epochs 0: steps decide */
     int64_t steps;     /* 0 until the data is known, where epochs decide */
     tdmi_optimizer optimizer;
     double lr, clip;
@@ -29,8 +29,8 @@ typedef struct tdmi_settings {
 
 /* TDM_ERR_INVALID names the option, its value and what is allowed. */
 tdm_status tdmi_settings_resolve(const tdm_train_options *options, tdmi_settings *out);
-/* Once the number of steps of an epoch is known: fills steps and eval_every, and fits a default warm-up to short runs. */
-tdm_status tdmi_settings_set_epoch(tdmi_settings *settings, int64_t steps_an_epoch);
+/* Once the number of batches of an epoch is known: fills steps and eval_every, and fits a default warm-up to short runs. */
+tdm_status tdmi_settings_set_epoch(tdmi_settings *settings, int64_t batches_an_epoch);
 tdmi_schedule tdmi_settings_schedule(const tdmi_settings *settings);
 
 #endif

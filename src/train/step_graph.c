@@ -22,6 +22,7 @@ tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
                                    .world_size = world_size,
                                    .bucket_cap_mb = s->bucket_mb,
                                    .first_bucket_mb = s->first_bucket_mb,
+                                   .micro_batches = s->micro_batches,
                                    .clip = s->clip > 0,
                                    .shard = s->shard};
 }

@@ -87,11 +87,10 @@ static tdm_status make_executor(tdmi_trainer *t)
     tdm_status st = tdmi_step_graph(s, t->size, &t->graph);
     if (st == TDM_OK)
         st = tdmi_rng_init(&t->mask_rng, s->options.seed);
-    bool chosen = s->options.trace_from != TDM_UNSET;
-    size_t steps = chosen ? (size_t)(s->options.trace_to - s->options.trace_from) + 1 : TRACED_STEPS;
-    size_t reductions = t->size > 1 && st == TDM_OK ? (size_t)t->graph->bucket_count : 0;
-    if (st == TDM_OK) /* exactly the events of that many steps: nodes, reductions, the batch */
-        st = tdmi_trace_create(t->rank, steps * ((size_t)t->graph->node_count + reductions + 1), &t->trace);
+    const bool chosen = s->options.trace_from != TDM_UNSET;
+    const size_t steps = chosen ? (size_t)(s->options.trace_to - s->options.trace_from) + 1 : TRACED_STEPS;
+    if (st == TDM_OK)
+        st = tdmi_trace_create(t->rank, steps * tdmi_exec_step_events(t->graph, t->size), &t->trace);
     if (st != TDM_OK)
         return st;
     tdmi_exec_options options = {.group = t->group,
@@ -102,6 +101,8 @@ static tdm_status make_executor(tdmi_trainer *t)
                                  .draw = draw_mask,
                                  .draw_arg = &t->mask_rng,
                                  .trace = t->trace,
+                                 .feed = tdmi_trainer_feed,
+                                 .feed_arg = t,
                                  .interrupt = tdmi_signals_interrupt()};
     st = tdmi_exec_create(t->graph, &options, &t->exec);
     if (st != TDM_OK)
@@ -147,7 +148,7 @@ static tdm_status prepare(tdmi_trainer *t)
         tdmi_progress_line(&t->progress,
                            "%s, preset %s: %zu parameters on %d rank%s, %lld tokens a step, %llu windows to train on, %llu held out",
                            s->model->name, s->preset, tdmi_graph_parameter_count(t->graph), t->size, t->size == 1 ? "" : "s",
-                           (long long)s->batch * s->config.seq * t->size, (unsigned long long)t->train_windows.windows,
+                           (long long)s->batch * s->micro_batches * s->config.seq * t->size, (unsigned long long)t->train_windows.windows,
                            (unsigned long long)t->val_windows.windows);
     }
     return tdmi_trainer_agree(t, st);

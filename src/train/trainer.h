@@ -46,7 +46,9 @@ typedef struct tdmi_trainer {
 /* train.c: tdmi_agree of this run's ranks; keeps `everywhere`. */
 tdm_status tdmi_trainer_agree(tdmi_trainer *t, tdm_status mine);
 
-/* loop.c: from step + 1 to the end. */
+/* loop.c: the executor's feed, arg is the trainer: the next batch into the graph's inputs, all targets of a window or the last. */
+tdm_status tdmi_trainer_feed(void *arg, int micro_batch);
+/* From step + 1 to the end. */
 tdm_status tdmi_trainer_loop(tdmi_trainer *t);
 /* Adds up the memory of all ranks and keeps the highest. Collective. */
 tdm_status tdmi_trainer_sample_memory(tdmi_trainer *t);

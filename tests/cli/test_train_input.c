@@ -93,7 +93,7 @@ static void options_that_cannot_be_used_are_named(void **state)
     (void)state;
     static const wrong_case cases[] = {
         {{"--frobnicate"}, "unknown option --frobnicate; `tandem train --help` lists them"},
-        {{"--accum", "2"}, "unknown option --accum"},
+        {{"--accum", "0"}, "--accum 0: a whole number from 1 to 65536 is needed"},
         {{"--layers", "-1"}, "--layers -1: a whole number from 1 to 1000 is needed"},
         {{"--layers", "99999999999999999999"}, "--layers 99999999999999999999: a whole number from 1 to 1000 is needed"},
         {{"--layers", "2x"}, "--layers 2x: a whole number"},
@@ -227,7 +227,7 @@ static void explain_needs_no_data_and_says_every_default(void **state)
     RUN(&p, "TANDEM", "train", "gpt2", "--explain", "-n", "3", "--preset", "bytes", "--bucket-mb", "2");
     assert_string_equal(p.err, "");
     static const char *const expected[] = {
-        "model      gpt2, preset bytes", "batch      ", " a rank, 3 ranks:", "length     1 epoch", "optimizer  adamw, betas 0.9 and 0.95, eps 1e-08",
+        "model      gpt2, preset bytes", "batch      ", " a rank, 3 ranks, 1 micro-batch:", "length     1 epoch", "optimizer  adamw, betas 0.9 and 0.95, eps 1e-08",
         "weight decay 0.1", "lr         ", "warm-up ", "then cosine to a tenth", "clip       gradient norm 1", "precision  f32", "shard      1",
         "seed 0", "the last 0.05 of the tokens validate", "the newest 3 are kept, in runs/gpt2", "kernels    isa ", "bucket 0:", "bucket 1:",
         "optimizer state", "reduce", "slab "};

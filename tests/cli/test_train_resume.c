@@ -146,6 +146,52 @@ static void another_number_of_ranks_goes_on_with_the_same_losses(void **state)
         free(lines[i].line);
 }
 
+/* 8 batches an epoch: steps of 3, 3 and 2 of them. */
+static void a_short_last_step_of_an_epoch_is_resumed_exactly(void **state)
+{
+    (void)state;
+    static const int64_t samples[] = {12, 24, 32, 44, 56, 64, 76};
+    const char *whole = in_folder("accumulated"), *parts = in_folder("accumulated-parts");
+    TRAIN_WELL("gpt2", USUAL, "--accum", "3", "--steps", "7", "--run", whole);
+    for (int steps = 1; steps < 7; steps++) {
+        char words[2][8];
+        snprintf(words[0], sizeof words[0], "%d", steps);
+        if (steps == 1)
+            TRAIN_WELL("gpt2", USUAL, "--accum", "3", "--steps", words[0], "--run", parts);
+        else
+            TRAIN_WELL("gpt2", USUAL, "--accum", "3", "--steps", words[0], "--run", parts, "--resume");
+    }
+    TRAIN_WELL("gpt2", USUAL, "--accum", "3", "--steps", "7", "--run", parts, "--resume");
+    run_lines lines = read_metrics(whole);
+    assert_steps(&lines, 7);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(lines.line[i].samples, samples[i]);
+    free(lines.line);
+    assert_same_checkpoints(in_folder("accumulated/step-7"), in_folder("accumulated-parts/step-7"));
+}
+
+/* With --epochs the steps are counted so that no batch is left. One batch of four windows, or four of one, are one step. */
+static void a_batch_in_micro_batches_learns_what_it_learns_whole(void **state)
+{
+    (void)state;
+    static const char *const batches[] = {"4", "2", "1"}, *const accums[] = {"1", "2", "4"};
+    run_lines lines[3];
+    for (int i = 0; i < 3; i++) {
+        const char *run = in_folder("cut-%d", i);
+        TRAIN_WELL("gpt2", USUAL, "--dropout", "0", "--batch", batches[i], "--accum", accums[i], "--epochs", "2", "--order", "sequential", "--run", run);
+        lines[i] = read_metrics(run);
+    }
+    assert_int_equal(lines[0].count, 8); /* of 35 windows 32 make whole batches of 8 */
+    assert_int_equal(lines[1].count, 8);
+    assert_int_equal(lines[2].count, 10); /* a step more an epoch, of one micro-batch of 2: 34 windows */
+    assert_int_equal(lines[2].line[4].samples, 34);
+    for (int i = 1; i < 3; i++)
+        for (int step = 0; step < 4; step++)
+            assert_true(fabs(lines[i].line[step].loss - lines[0].line[step].loss) <= 1e-6 * lines[0].line[step].loss);
+    for (int i = 0; i < 3; i++)
+        free(lines[i].line);
+}
+
 static void samples_count_on_when_the_batch_changes(void **state)
 {
     (void)state;
@@ -256,6 +302,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_run_that_died_between_checkpoints_goes_on_from_the_last),
         cmocka_unit_test(sigterm_saves_and_the_rest_has_the_same_bits),
         cmocka_unit_test(another_number_of_ranks_goes_on_with_the_same_losses),
+        cmocka_unit_test(a_short_last_step_of_an_epoch_is_resumed_exactly),
+        cmocka_unit_test(a_batch_in_micro_batches_learns_what_it_learns_whole),
         cmocka_unit_test(samples_count_on_when_the_batch_changes),
         cmocka_unit_test(a_checkpoint_of_another_run_is_refused),
         cmocka_unit_test(a_damaged_checkpoint_is_named_and_not_used),

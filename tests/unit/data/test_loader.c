@@ -67,6 +67,7 @@ static void batches_follow_the_sampler_over_epochs(void **state)
             assert_int_equal(tdmi_loader_next(loader, &batch), TDM_OK);
             assert_int_equal(batch.rows, 7);
             assert_int_equal(batch.last, last);
+            assert_int_equal(tdmi_loader_left(loader), 6 - (step % 7) == 0 ? 7 : 6 - (step % 7)); /* whatever was read ahead */
             assert_int_equal(batch.epoch, step / 7);
             for (uint32_t row = 0; row < 7; row++)
                 assert_row(&batch, row, &train, indices[row]);

@@ -41,7 +41,7 @@ static const char *learn(tdm_group *group, const tdmi_graph *g, tdmi_exec *exec,
         targets[i] = i % 61;
     for (int step = 1; step <= STEPS; step++) {
         tdmi_step_result r;
-        CHECK_OK(tdmi_exec_step(exec, step, 1e-3, false, true, &r));
+        CHECK_OK(tdmi_exec_step(exec, step, 1, 1e-3, false, true, &r));
         CHECK(r.comm_exposed_ns <= r.comm_ns, "exposed %lld ns of %lld", (long long)r.comm_exposed_ns, (long long)r.comm_ns);
         int32_t seen = ended_inside(trace, step);
         CHECK_OK(tdm_allreduce(group, &seen, &seen, 1, TDM_I32, TDM_MAX, NULL));

@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -54,15 +55,55 @@ static int32_t token_at(uint32_t window, uint32_t i, uint32_t step)
     return (int32_t)((x ^ (x >> 15)) % 61);
 }
 
-static void feed(int32_t *tokens, int32_t *targets, int rank, int size, uint32_t step, int seq)
+typedef struct tiny_model {
+    const tiny_run *run;
+    tdmi_graph *graph;
+    tdmi_exec *exec;
+    tdmi_rng rng;
+    int seq, rank, size;
+    int rows; /* windows of a rank's micro-batch */
+} tiny_model;
+
+static int windows_of(const tiny_run *run)
 {
-    int rows = TINY_WINDOWS / size;
-    for (int r = 0; r < rows; r++)
-        for (int i = 0; i < seq; i++) {
-            uint32_t window = (uint32_t)(rank * rows + r);
-            tokens[r * seq + i] = token_at(window, (uint32_t)i, step);
-            targets[r * seq + i] = token_at(window, (uint32_t)i + 1, step);
+    return run->windows > 0 ? run->windows : TINY_WINDOWS;
+}
+
+static bool target_counts(const tiny_run *run, int window, int i)
+{
+    return run->counts == TINY_SOME_COUNT ? (window * 7 + i) % 5 != 3 : run->counts == TINY_ALL_COUNT || window % 2 == 0;
+}
+
+/* The windows that this rank has, in turns: the same each step, so that they can be learnt. */
+static tdm_status feed(void *arg, int micro_batch)
+{
+    const tiny_model *m = arg;
+    int32_t *tokens = tdmi_exec_memory(m->exec, tdmi_graph_find(m->graph, "tokens"));
+    int32_t *targets = tdmi_exec_memory(m->exec, tdmi_graph_find(m->graph, "targets"));
+    for (int r = 0; r < m->rows; r++)
+        for (int i = 0; i < m->seq; i++) {
+            const int window = (micro_batch * m->size + m->rank) * m->rows + r;
+            const uint32_t place = (uint32_t)(window * (m->run->stride > 0 ? m->run->stride : 1));
+            tokens[r * m->seq + i] = token_at(place, (uint32_t)i, 1);
+            targets[r * m->seq + i] = target_counts(m->run, window, i) ? token_at(place, (uint32_t)i + 1, 1) : -1;
         }
+    return TDM_OK;
+}
+
+/* What the update took: the average in the buckets' memory, which every rank has, made as long as the step says it is. */
+static void keep_gradients(const tiny_model *m, tiny_run *run, double norm)
+{
+    double squares = 0;
+    for (tdmi_id t = 0; t < m->graph->tensor_count; t++)
+        if (m->graph->tensor[t].role == TDMI_ROLE_PARAMETER) {
+            const size_t count = tdmi_shape_count(&m->graph->tensor[t].shape);
+            memcpy(run->gradient + run->gradient_count, tdmi_exec_memory(m->exec, m->graph->tensor[t].gradient), count * sizeof(float));
+            run->gradient_count += count;
+        }
+    for (size_t i = 0; i < run->gradient_count; i++)
+        squares += (double)run->gradient[i] * (double)run->gradient[i];
+    for (size_t i = 0; i < run->gradient_count; i++)
+        run->gradient[i] *= (float)(norm / sqrt(squares));
 }
 
 static uint64_t hash_weights(const tdmi_graph *g, tdmi_exec *exec)
@@ -77,63 +118,61 @@ static uint64_t hash_weights(const tdmi_graph *g, tdmi_exec *exec)
     return hash;
 }
 
-static const char *steps(tdm_group *group, tiny_run *run, const tdmi_graph *g, tdmi_exec *exec, tdmi_rng *rng, int seq)
+static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
 {
-    int rank = tdm_group_rank(group), size = tdm_group_size(group);
     uint64_t allocations = 0;
     size_t heap = 0;
     for (uint32_t step = 1; step <= TINY_STEPS; step++) {
         tdmi_step_result r;
-        tdmi_rng_seed(rng, step * 8 + (uint32_t)rank);
-        feed(tdmi_exec_memory(exec, tdmi_graph_find(g, "tokens")), tdmi_exec_memory(exec, tdmi_graph_find(g, "targets")), rank,
-             size, 1, seq); /* the same each step: it can be learnt */
-        CHECK_OK(tdmi_exec_step(exec, step, 1e-2, false, false, &r));
-        CHECK_THAT(tdmi_exec_is_consistent(exec));
+        tdmi_rng_seed(&m->rng, step * 8 + (uint32_t)m->rank);
+        CHECK_OK(tdmi_exec_step(m->exec, step, m->graph->micro_batches - run->short_by, 1e-2, false, false, &r));
+        CHECK_THAT(tdmi_exec_is_consistent(m->exec));
         CHECK_OK(tdm_barrier(group, NULL)); /* a rank ahead would be inside the next update */
         if (step == 2) { /* warm */
             allocations = tdmi_memory_allocations();
             heap = mallinfo2().uordblks;
         }
-        if (rank == 0) {
+        if (m->rank == 0) {
             run->loss[step - 1] = r.loss;
             run->grad_norm[step - 1] = r.grad_norm;
             run->optimizer_ns += r.optimizer_ns;
             run->comm_exposed_ns += r.comm_exposed_ns;
+            if (step == 1 && run->shard == 0)
+                keep_gradients(m, run, r.grad_norm);
         }
     }
-    if (rank == 0) {
+    if (m->rank == 0) {
         run->allocations = tdmi_memory_allocations() - allocations;
         run->heap_growth = mallinfo2().uordblks > heap ? mallinfo2().uordblks - heap : 0;
-        run->weights = hash_weights(g, exec);
-        run->shared = tdmi_exec_shares_parameters(exec);
-        run->gradient_nbytes = g->gradient_nbytes;
+        run->weights = hash_weights(m->graph, m->exec);
+        run->shared = tdmi_exec_shares_parameters(m->exec);
+        run->gradient_nbytes = m->graph->gradient_nbytes;
     }
     return NULL;
 }
-
-typedef struct tiny_model {
-    tdmi_graph *graph;
-    tdmi_exec *exec;
-    tdmi_rng rng;
-    int seq;
-} tiny_model;
 
 static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
 {
     const tdmi_model *model = tdmi_model_find("gpt2");
     tdmi_model_config config = {.layers = 2, .width = 32, .heads = 2, .seq = 16, .vocab = 61, .positions = 16,
                                 .dropout = (double)run->dropout};
-    int size = tdm_group_size(group);
+    const int micro_batches = run->micro_batches > 0 ? run->micro_batches : 1;
+    m->run = run;
     m->seq = config.seq;
-    m->graph = model->build(&config, TINY_WINDOWS / size, TDMI_BUILD_LOSS, true);
-    tdmi_pipeline_options pipeline = {.train = true, .world_size = size, .bucket_cap_mb = run->bucket_mb,
-                                      .first_bucket_mb = run->bucket_mb / 4, .clip = run->clip > 0, .shard = run->shard};
+    m->rank = tdm_group_rank(group);
+    m->size = tdm_group_size(group);
+    m->rows = windows_of(run) / m->size / micro_batches;
+    m->graph = model->build(&config, m->rows, TDMI_BUILD_LOSS, true);
+    tdmi_pipeline_options pipeline = {.train = true, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
+                                      .first_bucket_mb = run->bucket_mb / 4, .micro_batches = micro_batches,
+                                      .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard};
     CHECK_OK(tdmi_pipeline_run(m->graph, &pipeline));
     CHECK_OK(tdmi_rng_init(&m->rng, 1));
     tdmi_exec_options options = {
         .group = group,
         .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
-        .shard = run->shard, .clip = run->clip, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng};
+        .shard = run->shard, .clip = run->clip, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
+        .feed = feed, .feed_arg = m};
     CHECK_OK(tdmi_exec_create(m->graph, &options, &m->exec));
     CHECK_OK(tiny_init(model, &config, group, m->graph, m->exec));
     return NULL;
@@ -150,7 +189,7 @@ const char *tiny_run_body(tdm_group *group, void *arg)
     tiny_model m = {0};
     const char *wrong = make(group, arg, &m);
     if (wrong == NULL)
-        wrong = steps(group, arg, m.graph, m.exec, &m.rng, m.seq);
+        wrong = steps(group, arg, &m);
     unmake(&m);
     return wrong;
 }
@@ -162,17 +201,15 @@ const char *tiny_poisoned_body(tdm_group *group, bool fused)
     const char *wrong = make(group, &run, &m);
     if (wrong != NULL)
         return wrong;
-    int rank = tdm_group_rank(group);
+    int rank = m.rank;
     tdmi_step_result r;
-    feed(tdmi_exec_memory(m.exec, tdmi_graph_find(m.graph, "tokens")), tdmi_exec_memory(m.exec, tdmi_graph_find(m.graph, "targets")),
-         rank, 2, 1, m.seq);
     if (rank == 1) { /* finite themselves, but their product is not */
         float *b = tdmi_exec_memory(m.exec, tdmi_graph_find(m.graph, "h.1.mlp.c_fc.bias"));
         float *w = tdmi_exec_memory(m.exec, tdmi_graph_find(m.graph, "h.1.mlp.c_proj.weight"));
         for (int i = 0; i < 4 * 32; i++)
             b[i] = w[i] = 1e30f;
     }
-    tdm_status st = tdmi_exec_step(m.exec, 9, 1e-2, false, false, &r), others = fused ? TDM_ERR_ABORTED : TDM_ERR_NOT_FINITE;
+    tdm_status st = tdmi_exec_step(m.exec, 9, 1, 1e-2, false, false, &r), others = fused ? TDM_ERR_ABORTED : TDM_ERR_NOT_FINITE;
     CHECK(st == (rank == 1 ? TDM_ERR_NOT_FINITE : others), "rank %d got %s: %s", rank, tdm_status_name(st), tdm_error_text());
     CHECK(r.decided == !fused, "rank %d: decided is %d", rank, r.decided);
     CHECK(rank == 0 || strncmp(tdm_error_text(), "step 9, rank 1: ", 16) == 0, "rank 1 was told: %s", tdm_error_text());
@@ -181,6 +218,28 @@ const char *tiny_poisoned_body(tdm_group *group, bool fused)
     else
         CHECK(strstr(tdm_error_text(), "step 9, rank 1") != NULL && strstr(tdm_error_text(), "h.1.mlp.c_proj linear") != NULL,
               "rank %d was told: %s", rank, tdm_error_text());
+    unmake(&m);
+    return NULL;
+}
+
+const char *tiny_refused_body(tdm_group *group)
+{
+    tiny_model m = {0};
+    tiny_run run = {.shard = 1, .bucket_mb = 1, .micro_batches = 2}; /* updates go along with the reduction */
+    const char *wrong = make(group, &run, &m);
+    if (wrong != NULL)
+        return wrong;
+    tdmi_step_result r;
+    for (int k = 0; k <= 3; k += 3) {
+        CHECK(tdmi_exec_step(m.exec, 1, k, 1e-2, false, false, &r) == TDM_ERR_INVALID, "%d micro-batches were taken", k);
+        CHECK(strstr(tdm_error_text(), "its graph was made for 1 to 2") != NULL, "told: %s", tdm_error_text());
+    }
+    if (m.rank == 1)
+        run.counts = TINY_SOME_COUNT; /* behind the pipeline's back */
+    tdm_status st = tdmi_exec_step(m.exec, 1, 2, 1e-2, false, false, &r);
+    CHECK(st == (m.rank == 1 ? TDM_ERR_INVALID : TDM_ERR_ABORTED), "rank %d got %s", m.rank, tdm_status_name(st));
+    CHECK(strstr(tdm_error_text(), "step 1, rank 1: ") != NULL && strstr(tdm_error_text(), "`uncounted`") != NULL,
+          "rank %d was told: %s", m.rank, tdm_error_text());
     unmake(&m);
     return NULL;
 }

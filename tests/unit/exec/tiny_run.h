@@ -6,7 +6,8 @@
 #include "models/model.h"
 
 #define TINY_STEPS 6
-#define TINY_WINDOWS 4 /* of all ranks together: divides by 1, 2, 4 */
+#define TINY_WINDOWS 4 /* of all ranks together, unless asked otherwise: divides by 1, 2, 4 */
+#define TINY_GRADIENTS 32768 /* elements; the model has fewer */
 
 typedef struct tiny_run {
     /* asked */
@@ -14,12 +15,19 @@ typedef struct tiny_run {
     double clip;
     double bucket_mb;
     float dropout;
+    int windows;       /* of a step, all ranks and micro-batches together; 0: TINY_WINDOWS */
+    int stride;        /* window i of a step is window i x stride of the data; 0: 1 */
+    int micro_batches; /* that the graph is made for; 0: 1 */
+    int short_by;      /* micro-batches that are left out: the step sees the first windows only */
+    enum { TINY_ALL_COUNT, TINY_SOME_COUNT, TINY_EVEN_COUNT } counts; /* targets: all; four of five; those of windows 0, 2, ... */
     /* found; written by rank 0 */
     double loss[TINY_STEPS], grad_norm[TINY_STEPS];
     uint64_t weights; /* hash of all parameters' bits after the last step */
     uint64_t allocations; /* by tdmi_malloc in the steps after the second, all ranks of a process */
     uint64_t heap_growth; /* bytes of malloc in use, the same steps */
     bool shared;
+    float gradient[TINY_GRADIENTS]; /* of the first step, averaged; in the order of parameters, shard 0 with clip only */
+    size_t gradient_count;
     int64_t optimizer_ns, comm_exposed_ns; /* of all steps */
     size_t gradient_nbytes; /* of the graph's gradients' slab */
 } tiny_run;
@@ -29,6 +37,8 @@ const char *tiny_run_body(tdm_group *group, void *run);
 /* One step in which a product overflows on rank 1: checks the error on each rank, which needs parameters of its own. fused:
  * updates go along with the reduction. */
 const char *tiny_poisoned_body(tdm_group *group, bool fused);
+/* Steps of micro-batches that the graph was not made for, and targets that do not count where all must. */
+const char *tiny_refused_body(tdm_group *group);
 /* Gives a model's parameters their initial values, which all ranks then see. */
 tdm_status tiny_init(const tdmi_model *model, const tdmi_model_config *config, tdm_group *group, const tdmi_graph *graph, tdmi_exec *exec);
 /* A tiny_run in shared memory; free with tiny_run_free. */

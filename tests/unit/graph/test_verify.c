@@ -129,6 +129,11 @@ static void loss_is_overwritten(tdmi_graph *g) { lie_on_each_other(g, "loss", "d
 static void input_is_overwritten(tdmi_graph *g) { lie_on_each_other(g, "targets", "d.ln"); }
 
 /* ---- buckets and edges across ranks ---- */
+static void no_micro_batch(tdmi_graph *g)
+{
+    g->micro_batches = 0;
+}
+
 static void parameter_without_gradient(tdmi_graph *g) { tensor(g, "wpe")->gradient = -1; }
 static void buckets_are_gone(tdmi_graph *g) { g->bucket_count = 0; }
 static void elements_are_lost(tdmi_graph *g) { g->bucket[1].used--; }
@@ -247,6 +252,7 @@ static const struct {
     {"loss_is_overwritten", loss_is_overwritten, "(verdict verdict): it reads loss, which node 28 (linear_backward_input) has overwritten"},
     {"input_is_overwritten", input_is_overwritten, "targets must hold to the end of the step, but is overwritten here"},
 
+    {"no_micro_batch", no_micro_batch, "a step has 0 micro-batches"},
     {"parameter_without_gradient", parameter_without_gradient, "parameter wpe has no gradient"},
     {"buckets_are_gone", buckets_are_gone, "there are no buckets"},
     {"elements_are_lost", elements_are_lost, "the buckets hold 639 elements, the parameters have 640"},

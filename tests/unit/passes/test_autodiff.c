@@ -182,6 +182,45 @@ static void what_has_no_gradient_is_an_error(void **state)
     expect_error(g, TDM_ERR_UNSUPPORTED, "parameter logits cannot be used by residual twice");
 }
 
+/* gelu cannot add to its input's gradient: fine where it is written once a step. */
+static tdmi_graph *gelu_of_a_parameter(int micro_batches)
+{
+    tdmi_graph *g = tdmi_graph_create("bent");
+    const tdmi_id targets = tdmi_graph_input(g, "targets", TDM_I32, 1, (const int64_t[]){3});
+    (void)tdmi_cross_entropy(g, "loss", tdmi_gelu(g, "bend", small_parameter(g, "logits", 3, 5)), targets);
+    assert_int_equal(tdmi_pass_accumulate(g, &(tdmi_pipeline_options){.micro_batches = micro_batches}), TDM_OK);
+    return g;
+}
+
+static void a_gradient_that_cannot_be_added_to_allows_one_micro_batch(void **state)
+{
+    (void)state;
+    expect_error(gelu_of_a_parameter(2), TDM_ERR_UNSUPPORTED, "parameter logits cannot be used by gelu bend");
+    tdmi_graph *g = derived(gelu_of_a_parameter(0));
+    assert_int_equal(tdmi_graph_verify(g), TDM_OK);
+    g->micro_batches = 2; /* a later pass must not come to this */
+    assert_int_equal(tdmi_graph_verify(g), TDM_ERR_INTERNAL);
+    assert_non_null(strstr(tdm_error_text(), "(gelu_backward bend): it cannot add to d.logits, as a step of 2 micro-batches must"));
+    tdmi_graph_destroy(g);
+}
+
+static void the_mean_of_the_loss_is_over_all_micro_batches(void **state)
+{
+    (void)state;
+    tdmi_graph *g = small_graph(0);
+    assert_int_equal(tdmi_pass_accumulate(g, &(tdmi_pipeline_options){.micro_batches = 3}), TDM_OK);
+    assert_int_equal(g->micro_batches, 3);
+    g = derived(g);
+    int losses = 0;
+    for (int i = 0; i < g->node_count; i++)
+        if (g->node[i].op == TDMI_OP_CROSS_ENTROPY || g->node[i].op == TDMI_OP_CROSS_ENTROPY_BACKWARD) {
+            assert_int_equal(g->node[i].attr.micro_batches, 3);
+            losses++;
+        }
+    assert_int_equal(losses, 2);
+    tdmi_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +230,8 @@ int main(void)
         cmocka_unit_test(weights_come_before_inputs_and_tokens_get_no_gradient),
         cmocka_unit_test(a_linear_on_data_has_no_input_gradient),
         cmocka_unit_test(gradients_are_those_of_the_loss),
+        cmocka_unit_test(a_gradient_that_cannot_be_added_to_allows_one_micro_batch),
+        cmocka_unit_test(the_mean_of_the_loss_is_over_all_micro_batches),
         cmocka_unit_test(what_has_no_gradient_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

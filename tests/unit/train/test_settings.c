@@ -99,6 +99,7 @@ static void what_cannot_be_is_named(void **state)
     CASE(o.bucket_mb = 0, "--bucket-mb 0 is out of range");
     CASE(o.val_fraction = 0.95, "--val-fraction 0.95");
     CASE(o.keep = 0, "--keep 0");
+    CASE(o.accum = 0, "--accum 0");
     CASE(o.eval_every = 0, "--eval-every 0");
     CASE(o.trace_from = 3, "--trace takes FROM:TO");
     CASE((o.trace_from = 3, o.trace_to = 2), "--trace 3:2 is no range of steps");
@@ -124,6 +125,10 @@ static void the_length_of_an_epoch_decides_the_rest(void **state)
     assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_OK);
     assert_int_equal(tdmi_settings_set_epoch(&s, 400000000), TDM_ERR_INVALID);
     assert_non_null(strstr(tdm_error_text(), "--epochs 3 are 1200000000 steps"));
+    o.accum = 4;
+    assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_OK);
+    assert_int_equal(tdmi_settings_set_epoch(&s, 50), TDM_OK);
+    assert_int_equal(s.steps, 39); /* 12 steps of 4 batches and a short one, three times */
     o = options_of("gpt2");
     o.steps = 7;
     o.warmup = 6;
