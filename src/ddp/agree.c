@@ -38,13 +38,18 @@ __attribute__((format(printf, 2, 3))) static tdm_status append(description *d, c
 
 static tdm_status describe(const tdm_reducer *r, description *d)
 {
-    tdm_status st = append(d, "%s %s, %s, buckets of %zu bytes, the first %zu%s", tdm_dtype_name(r->options.dtype),
+    const tdm_compression *c = &r->options.compress;
+    tdm_status st = append(d, "%s %s, %s, buckets of %zu bytes, the first %zu%s, compression %s %d %g %g %llu", tdm_dtype_name(r->options.dtype),
                            tdm_op_name(r->options.op), r->options.scatter ? "scattered" : "not scattered", r->cap,
-                           r->first_cap, r->options.find_unused ? ", find_unused" : "");
+                           r->first_cap, r->options.find_unused ? ", find_unused" : "", tdm_codec_name(c->codec), c->rank, c->min_saving,
+                           c->fraction, (unsigned long long)c->seed);
     for (int i = 0; i < r->count && st == TDM_OK; i++) {
         const reducer_parameter *p = &r->parameter[i];
         if (r->planned)
-            st = append(d, "\"%s\" with %zu elements in bucket %d at %zu", p->name, p->count, p->bucket, p->offset);
+            st = append(d, "\"%s\" with %zu elements in bucket %d at %zu, %s", p->name, p->count, p->bucket, p->offset,
+                        tdm_codec_name(r->bucket[p->bucket].compress.codec));
+        else if (p->rows > 1)
+            st = append(d, "\"%s\" with %zu elements in %zu rows", p->name, p->count, p->rows);
         else
             st = append(d, "\"%s\" with %zu elements", p->name, p->count);
     }

@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "group/fused.h"
+#include "group/sends.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +72,7 @@ tdm_status reducer_keep_failure(tdm_reducer *r, tdm_status st)
     return st;
 }
 
-static tdm_status failed(tdm_reducer *r, tdm_status st, const char *doing, int bucket)
+tdm_status reducer_failed(tdm_reducer *r, tdm_status st, const char *doing, int bucket)
 {
     return reducer_keep_failure(r, tdmi_fail_while(st, "%s bucket %d of %d", doing, bucket, r->bucket_count));
 }
@@ -94,6 +95,10 @@ tdm_status reducer_bucket_start(tdm_reducer *r, int bucket)
     slice_of(r, b, &first, &count);
     b->times = (tdmi_bucket_times){.started_ns = tdmi_now_ns()};
     tdm_status st = TDM_OK;
+    if (r->hook != NULL) {
+        r->next = bucket + 1;
+        return reducer_hook_advance(r, -1);
+    }
     if (r->size == 1) {
         if (b->reduced != b->memory)
             memcpy(b->reduced, b->memory, b->padded * r->elem_size);
@@ -105,7 +110,8 @@ tdm_status reducer_bucket_start(tdm_reducer *r, int bucket)
     else
         st = tdm_allreduce(r->group, b->memory, b->memory, b->used, dtype, op, &b->work);
     if (st != TDM_OK)
-        return failed(r, st, "starting", bucket);
+        return reducer_failed(r, st, "starting", bucket);
+    r->sent += tdmi_work_sends(b->work);
     if (r->size == 1)
         b->times.done_ns = tdmi_now_ns();
     r->next = bucket + 1;
@@ -116,6 +122,8 @@ tdm_status reducer_buckets_test(tdm_reducer *r)
 {
     if (r->failure != TDM_OK)
         return failed_before(r);
+    if (r->hook != NULL)
+        return reducer_hook_advance(r, -1);
     for (int i = r->done; i < r->next; i++) {
         reducer_bucket *b = &r->bucket[i];
         if (b->work == NULL || b->times.done_ns != 0)
@@ -123,7 +131,7 @@ tdm_status reducer_buckets_test(tdm_reducer *r)
         bool done;
         tdm_status st = tdm_work_test(b->work, &done);
         if (st != TDM_OK)
-            return failed(r, st, "reducing", i);
+            return reducer_failed(r, st, "reducing", i);
         if (!done)
             return TDM_OK;
         b->times.done_ns = tdmi_now_ns();
@@ -136,12 +144,17 @@ tdm_status reducer_bucket_wait(tdm_reducer *r, int bucket)
     if (r->failure != TDM_OK)
         return failed_before(r);
     reducer_bucket *b = &r->bucket[bucket];
-    if (b->work != NULL) {
+    if (r->hook != NULL) {
+        const tdm_status st = reducer_hook_advance(r, bucket);
+        if (st != TDM_OK)
+            return st;
+        call_epilogue(r, bucket);
+    } else if (b->work != NULL) {
         tdm_work *work = b->work;
         b->work = NULL;
         tdm_status st = tdm_work_wait(work);
         if (st != TDM_OK)
-            return failed(r, st, "reducing", bucket);
+            return reducer_failed(r, st, "reducing", bucket);
         if (b->times.done_ns == 0)
             b->times.done_ns = tdmi_now_ns();
         if (!is_fused(r))
@@ -175,6 +188,6 @@ tdm_status tdmi_reducer_wait_bucket(tdm_reducer *r, int bucket)
                          r->next);
     tdm_status st = reducer_bucket_wait(r, bucket);
     if (st == TDM_OK && r->done == r->bucket_count)
-        r->next = r->done = 0;
+        r->next = r->done = r->hooked = 0;
     return st;
 }

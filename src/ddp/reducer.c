@@ -30,6 +30,10 @@ tdm_status tdm_reducer_create(tdm_group *group, const tdm_reducer_options *optio
                          tdm_dtype_name(options->dtype));
     if (options->op != TDM_AVG && options->op != TDM_SUM)
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "operation %s: a reducer takes avg or sum", tdm_op_name(options->op));
+    if (options->compress.codec != TDM_CODEC_NONE && (options->dtype != TDM_F32 || options->op != TDM_AVG || options->scatter))
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "compression %s of gradients of type %s, %s, %s: codecs take whole float32 buckets to avg",
+                         tdm_codec_name(options->compress.codec), tdm_dtype_name(options->dtype), tdm_op_name(options->op),
+                         options->scatter ? "scattered" : "not scattered");
     tdm_reducer *r = tdmi_calloc(1, sizeof *r, "reducer");
     if (r == NULL)
         return TDM_ERR_NO_MEMORY;
@@ -49,6 +53,9 @@ void tdm_reducer_destroy(tdm_reducer *r)
     if (r == NULL)
         return;
     reducer_buckets_drain(r); /* peers may still read the buckets */
+    reducer_codec_destroy(r);
+    for (int b = 0; b < r->bucket_count; b++)
+        tdmi_free(r->bucket[b].part);
     tdm_free(r->group, r->slab);
     tdm_free(r->group, r->kept);
     tdm_free(r->group, r->used);
@@ -94,13 +101,26 @@ tdm_status tdm_reducer_add(tdm_reducer *r, const char *name, size_t count, int *
     return add(r, name, count, id);
 }
 
+tdm_status tdm_reducer_set_rows(tdm_reducer *r, int id, size_t rows)
+{
+    if (r->committed || id < 0 || id >= r->count)
+        return tdmi_fail(TDM_ERR_INVALID, "rows of parameter %d of %d in a reducer that is %s", id, r->count,
+                         r->committed ? "committed" : "not committed");
+    if (rows > 1 && r->parameter[id].count % rows != 0)
+        return tdmi_fail(TDM_ERR_INVALID, "parameter \"%s\" has %zu elements, which are no %zu rows", r->parameter[id].name,
+                         r->parameter[id].count, rows);
+    r->parameter[id].rows = rows;
+    return TDM_OK;
+}
+
 static tdm_status grow_buckets(tdm_reducer *r, int count)
 {
     reducer_bucket *grown = tdmi_realloc(r->bucket, (size_t)count * sizeof *grown, "reducer buckets");
     if (grown == NULL)
         return TDM_ERR_NO_MEMORY;
     for (int i = r->bucket_count; i < count; i++)
-        grown[i] = (reducer_bucket){.reducer = r, .number = i, .first = -1, .last = -1};
+        grown[i] = (reducer_bucket){.reducer = r, .number = i, .first = -1, .last = -1,
+                                    .compress = r->options.compress};
     r->bucket = grown;
     r->bucket_count = count;
     return TDM_OK;
@@ -229,7 +249,7 @@ static void begin_next_step(tdm_reducer *r)
         if (r->sync)
             r->parameter[i].touched = false;
     }
-    r->next = r->done = 0;
+    r->next = r->done = r->hooked = 0;
     r->in_step = false;
 }
 
@@ -242,6 +262,10 @@ tdm_status tdm_reducer_commit(tdm_reducer *r)
         st = make_plan(r);
     if (st == TDM_OK)
         st = allocate(r);
+    if (st == TDM_OK)
+        st = reducer_list_parts(r);
+    if (st == TDM_OK)
+        st = reducer_codec_create(r);
     if (st != TDM_OK)
         return st;
     r->committed = true;
@@ -334,19 +358,26 @@ static void fill_unused(tdm_reducer *r)
         r->bucket[b].pending = 0;
 }
 
-/* All buckets and the map of what was used. After an error everything under way is ended before it returns. */
+static tdm_status exchange_used(tdm_reducer *r)
+{
+    if (!r->options.find_unused || r->size == 1)
+        return TDM_OK;
+    tdm_status st = tdm_allreduce(r->group, r->used, r->used, (size_t)r->count, TDM_I32, TDM_MAX, NULL);
+    return st == TDM_OK ? st : reducer_keep_failure(r, tdmi_fail_while(st, "exchanging which parameters were used"));
+}
+
+/* All buckets and the map of what was used. With a hook the map comes last: a hook's calls have their own order. After an error everything under way is ended before it returns. */
 static tdm_status finish_reduction(tdm_reducer *r)
 {
     if (r->options.find_unused)
         fill_unused(r);
     tdm_status st = start_full_buckets(r);
-    if (st == TDM_OK && r->options.find_unused && r->size > 1) {
-        st = tdm_allreduce(r->group, r->used, r->used, (size_t)r->count, TDM_I32, TDM_MAX, NULL);
-        if (st != TDM_OK)
-            st = reducer_keep_failure(r, tdmi_fail_while(st, "exchanging which parameters were used"));
-    }
+    if (st == TDM_OK && r->hook == NULL)
+        st = exchange_used(r);
     while (st == TDM_OK && r->done < r->bucket_count)
         st = reducer_bucket_wait(r, r->done);
+    if (st == TDM_OK && r->hook != NULL)
+        st = exchange_used(r);
     if (st == TDM_OK)
         return TDM_OK;
     reducer_buckets_drain(r);

@@ -29,6 +29,15 @@ void tdmi_reducer_set_epilogue(tdm_reducer *reducer, tdmi_reducer_epilogue epilo
 tdm_status tdmi_reducer_start_bucket(tdm_reducer *reducer, int bucket);
 tdm_status tdmi_reducer_wait_bucket(tdm_reducer *reducer, int bucket);
 
+/* ---- compression (codec.c) ----
+ * compress_bucket: the codec of one bucket, before commit. The others lend the codec's state, to save and restore; NULL where there
+ * is none. residual [used elements of the bucket]: what this rank has not sent. served: onebit's error of the elements [*first,
+ * *first + *count) of the bucket, which this rank averages. factor: POWERSGD's Q of the part'th parameter by place, equal on all ranks. */
+void tdmi_reducer_compress_bucket(tdm_reducer *reducer, int bucket, const tdm_compression *compress);
+float *tdmi_reducer_residual(tdm_reducer *reducer, int bucket);
+float *tdmi_reducer_served(tdm_reducer *reducer, int bucket, size_t *first, size_t *count);
+float *tdmi_reducer_factor(tdm_reducer *reducer, int bucket, int part, size_t *count);
+
 /* Times of the last reduction of a bucket (tdmi_now_ns): started here, done here; 0 while under way. */
 typedef struct tdmi_bucket_times {
     int64_t started_ns, done_ns;
