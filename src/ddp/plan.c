@@ -21,7 +21,7 @@ void tdmi_plan_caps(double cap_mb, double first_mb, size_t *cap, size_t *first_c
     *first_cap = bytes_of_mib(first_mb);
 }
 
-int tdmi_plan_buckets(const size_t *nbytes, int count, size_t first_cap, size_t cap, int *bucket_of)
+int tdmi_plan_buckets(const size_t *nbytes, int count, const size_t *cap, int cap_count, int *bucket_of)
 {
     int bucket = -1;
     bool open = false;
@@ -34,7 +34,7 @@ int tdmi_plan_buckets(const size_t *nbytes, int count, size_t first_cap, size_t 
         }
         bucket_of[i] = bucket;
         held += nbytes[i];
-        if (held >= (bucket == 0 ? first_cap : cap) && held > 0)
+        if (held >= cap[bucket < cap_count ? bucket : cap_count - 1] && held > 0)
             open = false;
     }
     return bucket + 1;

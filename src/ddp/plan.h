@@ -8,11 +8,16 @@
  * so that communication starts early. Only the cap given: it holds for the first bucket too, so a setting is never ignored. */
 void tdmi_plan_caps(double cap_mb, double first_mb, size_t *cap, size_t *first_cap);
 
-/* nbytes[i]: bytes of parameter i in the order gradients become ready; a bucket closes once it holds at least its cap: the
- * first `first_cap`, the others `cap`. A parameter is never split; one of no bytes never opens a bucket, unless it comes first.
- * bucket_of[i] gets its bucket. Returns the number of buckets.
+/* nbytes[i]: bytes of item i (a parameter, or a part of one) in the order gradients become ready; a bucket closes once it holds
+ * at least its cap: bucket b cap[b], or the last of them. An item is never split; one of no bytes never opens a bucket, unless
+ * it comes first. bucket_of[i] gets its bucket. Returns the number of buckets.
  * Source  torch.distributed's compute_bucket_assignment_by_size */
-int tdmi_plan_buckets(const size_t *nbytes, int count, size_t first_cap, size_t cap, int *bucket_of);
+int tdmi_plan_buckets(const size_t *nbytes, int count, const size_t *cap, int cap_count, int *bucket_of);
+
+/* The plan whose last reduction ends first. Item i is ready at ready_s[i], not before item i - 1; reductions run one after the
+ * other and take alpha_s + nbytes x beta_s. *finish_s: when the last one ends; *buckets: how many (plan_fastest.c). */
+tdm_status tdmi_plan_fastest(const double *ready_s, const size_t *nbytes, int count, double alpha_s, double beta_s, int *bucket_of,
+                             int *buckets, double *finish_s);
 
 /* Elements of a bucket that holds `used` elements of `elem_size` bytes, padded so that each of `world_size` slices is equal
  * and a multiple of 64 bytes. */

@@ -183,7 +183,7 @@ static tdm_status make_plan(tdm_reducer *r)
     if (st == TDM_OK) {
         for (int i = 0; i < r->count; i++)
             nbytes[i] = r->parameter[r->count - 1 - i].count * r->elem_size;
-        st = grow_buckets(r, tdmi_plan_buckets(nbytes, r->count, r->first_cap, r->cap, bucket_of));
+        st = grow_buckets(r, tdmi_plan_buckets(nbytes, r->count, (const size_t[]){r->first_cap, r->cap}, 2, bucket_of));
     }
     const size_t line = PARAMETER_ALIGN / r->elem_size;
     for (int i = 0; i < r->count && st == TDM_OK; i++)

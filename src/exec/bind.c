@@ -68,6 +68,42 @@ static int by_first(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Its memory, and a segment of each bucket that holds a part of it. */
+static void bind_parameter(tdmi_exec *exec, tdmi_id t)
+{
+    const tdmi_tensor *p = &exec->graph->tensor[t];
+    const size_t count = tdmi_shape_count(&p->shape);
+    exec->memory[t] = exec->bucket[p->bucket].parameters + p->offset;
+    size_t first = p->offset, within = 0;
+    for (int b = p->bucket; within < count; b++, first = 0) {
+        exec_bucket *bucket = &exec->bucket[b];
+        const size_t part = bucket->count - first < count - within ? bucket->count - first : count - within;
+        bucket->segment[bucket->segment_count++] =
+            (exec_segment){.parameter = t, .first = first, .count = part, .within = within, .decay = p->decay};
+        within += part;
+    }
+}
+
+static tdm_status register_segments(tdmi_exec *exec, int b)
+{
+    exec_bucket *bucket = &exec->bucket[b];
+    qsort(bucket->segment, (size_t)bucket->segment_count, sizeof *bucket->segment, by_first);
+    for (int s = 0; s < bucket->segment_count; s++) {
+        const exec_segment *seg = &bucket->segment[s];
+        char name[128];
+        int id;
+        const char *parameter = exec->graph->tensor[seg->parameter].name;
+        if (seg->within > 0)
+            snprintf(name, sizeof name, "%s from %zu", parameter, seg->within);
+        else
+            snprintf(name, sizeof name, "%s", parameter);
+        tdm_status st = tdmi_reducer_add_planned(exec->reducer, name, seg->count, b, seg->first, bucket->count, &id);
+        if (st != TDM_OK)
+            return st;
+    }
+    return TDM_OK;
+}
+
 static tdm_status lay_out_gradients(tdmi_exec *exec)
 {
     const tdmi_graph *g = exec->graph;
@@ -118,22 +154,14 @@ static tdm_status bind_buckets(tdmi_exec *exec)
         bucket->segment = tdmi_calloc((size_t)g->bucket[b].parameters, sizeof *bucket->segment, "executor");
         if (bucket->segment == NULL)
             return TDM_ERR_NO_MEMORY;
-        for (tdmi_id t = 0; t < g->tensor_count; t++) {
-            const tdmi_tensor *tensor = &g->tensor[t];
-            if (tensor->role != TDMI_ROLE_PARAMETER || tensor->bucket != b)
-                continue;
-            exec->memory[t] = bucket->parameters + tensor->offset;
-            bucket->segment[bucket->segment_count++] = (exec_segment){
-                .parameter = t, .first = tensor->offset, .count = tdmi_shape_count(&tensor->shape), .decay = tensor->decay};
-        }
-        qsort(bucket->segment, (size_t)bucket->segment_count, sizeof *bucket->segment, by_first);
-        for (int s = 0; s < bucket->segment_count; s++) {
-            int id;
-            st = tdmi_reducer_add_planned(exec->reducer, g->tensor[bucket->segment[s].parameter].name,
-                                          bucket->segment[s].count, b, bucket->segment[s].first, bucket->count, &id);
-            if (st != TDM_OK)
-                return st;
-        }
+    }
+    for (tdmi_id t = 0; t < g->tensor_count; t++)
+        if (g->tensor[t].role == TDMI_ROLE_PARAMETER)
+            bind_parameter(exec, t);
+    for (int b = 0; b < g->bucket_count; b++) {
+        st = register_segments(exec, b);
+        if (st != TDM_OK)
+            return st;
     }
     st = lay_out_gradients(exec);
     if (st == TDM_OK)

@@ -25,7 +25,8 @@ typedef struct exec_node {
 /* The part of a bucket that one parameter holds. */
 typedef struct exec_segment {
     tdmi_id parameter;
-    size_t first, count;
+    size_t first, count; /* elements from the start of the bucket */
+    size_t within;       /* elements of the parameter before: of one that begins in an earlier bucket */
     bool decay;
 } exec_segment;
 

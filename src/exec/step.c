@@ -73,7 +73,7 @@ tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *a
             float *moment[TDMI_MOMENTS_MAX];
             for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
                 moment[k] = bucket->moment[k] == NULL ? NULL : bucket->moment[k] + (first - bucket->slice_first);
-            tdm_status st = visit(arg, seg->parameter, first - seg->first, end - first, moment);
+            tdm_status st = visit(arg, seg->parameter, first - seg->first + seg->within, end - first, moment);
             if (st != TDM_OK)
                 return st;
         }

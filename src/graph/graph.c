@@ -150,3 +150,12 @@ size_t tdmi_graph_parameter_count(const tdmi_graph *g)
             count += tdmi_shape_count(&g->tensor[t].shape);
     return count;
 }
+
+int tdmi_graph_last_bucket(const tdmi_graph *g, tdmi_id t)
+{
+    int bucket = g->tensor[t].bucket;
+    size_t end = g->tensor[t].offset + tdmi_shape_count(&g->tensor[t].shape);
+    for (; bucket + 1 < g->bucket_count && end > g->bucket[bucket].count; bucket++)
+        end -= g->bucket[bucket].count;
+    return bucket;
+}

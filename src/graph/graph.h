@@ -31,7 +31,8 @@ typedef struct tdmi_tensor {
     bool decay;        /* PARAMETER: weight decay applies (matrices and embeddings) */
     int bucket;        /* GRADIENT and PARAMETER after the bucket pass, else -1 */
     size_t offset;     /* after place: bytes from the start of the slab (ACTIVATION, OUTPUT, INPUT); GRADIENT and PARAMETER:
-                          elements from the start of the bucket, after the bucket pass */
+                          elements from the start of the bucket, after the bucket pass; what is longer than the rest of its
+                          bucket goes on in the next ones, whose memory follows (tdmi_graph_last_bucket) */
 } tdmi_tensor;
 
 typedef struct tdmi_node {
@@ -46,7 +47,8 @@ typedef struct tdmi_node {
 typedef struct tdmi_bucket {
     size_t count;    /* elements, padded so that every rank's slice is equal and 64-byte aligned */
     size_t used;     /* elements that belong to parameters */
-    int parameters;  /* how many */
+    int parameters;  /* how many have a part in it */
+    bool joined;     /* it begins inside a parameter: its memory follows that of the bucket before, which has no padding */
     size_t offset;   /* after place: bytes from the start of the gradients' slab */
 } tdmi_bucket;
 
@@ -110,6 +112,8 @@ tdm_status tdmi_graph_set_nodes(tdmi_graph *g, const tdmi_node *node, int count)
 tdm_status tdmi_graph_verify(const tdmi_graph *g);
 /* One line a node: phase, op, label, shapes, bucket, memory. Returns new text (tdmi_free), NULL without memory. */
 char *tdmi_graph_print(const tdmi_graph *g);
+/* The last bucket that holds a part of a parameter or gradient. */
+int tdmi_graph_last_bucket(const tdmi_graph *g, tdmi_id t);
 /* Sum of the parameters' elements, shared ones counted once. */
 size_t tdmi_graph_parameter_count(const tdmi_graph *g);
 

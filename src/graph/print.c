@@ -76,8 +76,8 @@ char *tdmi_graph_print(const tdmi_graph *g)
     if (g->micro_batches > 1)
         fprintf(out, "%d micro-batches a step: nodes up to the last backward one run once in each\n", g->micro_batches);
     for (int b = 0; b < g->bucket_count; b++)
-        fprintf(out, "bucket %d: %d parameters, %zu elements, padded to %zu\n", b, g->bucket[b].parameters,
-                g->bucket[b].used, g->bucket[b].count);
+        fprintf(out, "bucket %d: %d parameters, %zu elements, padded to %zu%s\n", b, g->bucket[b].parameters,
+                g->bucket[b].used, g->bucket[b].count, g->bucket[b].joined ? ", goes on in the last parameter of the one before" : "");
     for (int i = 0; i < g->node_count; i++)
         print_node(out, g, i);
     const bool complete = fclose(out) == 0;

@@ -26,7 +26,36 @@ static bool has_backward(const tdmi_graph *g)
     return false;
 }
 
-/* Each parameter lies in one bucket, at its gradient's place, over nobody else. */
+/* Elements from the start of bucket 0, as if all memory followed. */
+static size_t flat(const tdmi_graph *g, tdmi_id t)
+{
+    size_t at = g->tensor[t].offset;
+    for (int b = 0; b < g->tensor[t].bucket; b++)
+        at += g->bucket[b].count;
+    return at;
+}
+
+static tdm_status check_place(const tdmi_graph *g, tdmi_id t)
+{
+    const tdmi_tensor *p = &g->tensor[t];
+    const size_t count = tdmi_shape_count(&p->shape), begin = flat(g, t);
+    size_t room = g->bucket[p->bucket].count;
+    if (p->offset > room)
+        return tdmi_verify_fail(g, -1, "parameter %s ends behind bucket %d", p->name, p->bucket);
+    for (int b = p->bucket + 1; p->offset + count > room && b < g->bucket_count && g->bucket[b].joined; b++)
+        room += g->bucket[b].count;
+    if (p->offset + count > room)
+        return tdmi_verify_fail(g, -1, "parameter %s ends behind bucket %d", p->name, p->bucket);
+    for (int u = 0; u < t; u++)
+        if (g->tensor[u].role == TDMI_ROLE_PARAMETER && flat(g, u) < begin + count &&
+            begin < flat(g, u) + tdmi_shape_count(&g->tensor[u].shape))
+            return tdmi_verify_fail(g, -1, "parameters %s and %s lie on each other in bucket %d", g->tensor[u].name, p->name,
+                                    p->bucket);
+    return TDM_OK;
+}
+
+/* Each parameter lies in one bucket, or begins in it and fills it and others that are joined to it; at its gradient's place,
+ * over nobody else. */
 static tdm_status check_layout(const tdmi_graph *g)
 {
     size_t used = 0;
@@ -42,17 +71,11 @@ static tdm_status check_layout(const tdmi_graph *g)
             return tdmi_verify_fail(g, -1, "%s does not lie where its parameter does", p->name);
         if (p->role != TDMI_ROLE_PARAMETER)
             continue;
-        const size_t count = tdmi_shape_count(&p->shape);
         if (p->bucket < 0 || p->bucket >= g->bucket_count)
             return tdmi_verify_fail(g, -1, "parameter %s is in no bucket", p->name);
-        if (p->offset > g->bucket[p->bucket].count || count > g->bucket[p->bucket].count - p->offset)
-            return tdmi_verify_fail(g, -1, "parameter %s ends behind bucket %d", p->name, p->bucket);
-        for (int u = 0; u < t; u++) {
-            const tdmi_tensor *q = &g->tensor[u];
-            if (q->role == TDMI_ROLE_PARAMETER && q->bucket == p->bucket && q->offset < p->offset + count &&
-                p->offset < q->offset + tdmi_shape_count(&q->shape))
-                return tdmi_verify_fail(g, -1, "parameters %s and %s lie on each other in bucket %d", q->name, p->name, p->bucket);
-        }
+        tdm_status st = check_place(g, t);
+        if (st != TDM_OK)
+            return st;
     }
     return TDM_OK;
 }
@@ -100,10 +123,12 @@ static tdm_status find_step_nodes(const tdmi_graph *g, step_nodes *s)
         const tdmi_node *n = &g->node[i];
         for (int k = 0; k < n->in_count; k++)
             if (n->in[k] >= 0 && g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER)
-                s->of[g->tensor[n->in[k]].bucket].last_read = i;
+                for (int b = g->tensor[n->in[k]].bucket; b <= tdmi_graph_last_bucket(g, n->in[k]); b++)
+                    s->of[b].last_read = i;
         for (int k = 0; k < n->out_count; k++)
             if (n->out[k] >= 0 && g->tensor[n->out[k]].role == TDMI_ROLE_GRADIENT)
-                note_write(&s->of[g->tensor[n->out[k]].bucket], i);
+                for (int b = g->tensor[n->out[k]].bucket; b <= tdmi_graph_last_bucket(g, n->out[k]); b++)
+                    note_write(&s->of[b], i);
     }
     return TDM_OK;
 }
@@ -156,6 +181,8 @@ static tdm_status check_gradient_memory(const tdmi_graph *g, const step_nodes *s
     const tdmi_bucket *x = &g->bucket[b];
     if (x->offset + x->count * sizeof(float) > g->gradient_nbytes)
         return tdmi_verify_fail(g, -1, "bucket %d ends behind the gradients' slab of %zu bytes", b, g->gradient_nbytes);
+    if (x->joined && x->offset != x[-1].offset + x[-1].count * sizeof(float))
+        return tdmi_verify_fail(g, -1, "bucket %d does not follow bucket %d, which holds the beginning of a parameter", b, b - 1);
     for (int c = 0; c < g->bucket_count; c++) {
         const tdmi_bucket *y = &g->bucket[c];
         if (c == b || x->offset >= y->offset + y->count * sizeof(float) || y->offset >= x->offset + x->count * sizeof(float))

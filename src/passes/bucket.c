@@ -2,63 +2,41 @@
  *
  *     node     ... 40 linear_backward_weight (last gradient of bucket 0)   41 linear_backward_input (reads a weight of it) ...
  *     start                                                                    ^ here: owners overwrite slices from now on */
+#include "passes/bucket.h"
+
 #include "core/memory.h"
 #include "ddp/plan.h"
-#include "passes/passes.h"
-
-#include <stdlib.h>
 
 #define LINE_ELEMENTS 16 /* float32 in a cache line */
 
-/* One parameter, with the node and output that complete its gradient. */
-typedef struct entry {
-    tdmi_id parameter;
-    int node, output;
-} entry;
-
-static int by_readiness(const void *a, const void *b)
+/* A parameter of several parts begins where all of them end at multiples of the quantum. */
+static size_t begin_of(const tdmi_graph *g, const bucket_item *item, size_t end, int world_size)
 {
-    const entry *x = a, *y = b;
-    return x->node != y->node ? (x->node > y->node) - (x->node < y->node) : x->output - y->output;
-}
-
-static int output_of(const tdmi_node *n, tdmi_id t)
-{
-    int k = 0;
-    while (n->out[k] != t)
-        k++;
-    return k;
-}
-
-/* All parameters in the order their gradients become ready; returns how many. */
-static int list(const tdmi_graph *g, entry *entries)
-{
-    int count = 0;
-    for (int t = 0; t < g->tensor_count; t++) {
-        if (g->tensor[t].role != TDMI_ROLE_PARAMETER)
-            continue;
-        const tdmi_id gradient = g->tensor[t].gradient;
-        const int node = g->tensor[gradient].producer;
-        entries[count++] = (entry){t, node, output_of(&g->node[node], gradient)};
-    }
-    qsort(entries, (size_t)count, sizeof *entries, by_readiness);
-    return count;
+    const bool whole = item->count == tdmi_shape_count(&g->tensor[item->parameter].shape);
+    const size_t align = whole ? LINE_ELEMENTS : bucket_quantum(world_size);
+    return (end + align - 1) / align * align;
 }
 
 /* Gives each parameter and its gradient (all versions of a sum) their place, and fills the buckets. */
-static void lay_out(tdmi_graph *g, const entry *entries, int count, const int *bucket_of, int world_size)
+static void lay_out(tdmi_graph *g, const bucket_item *items, int count, const int *bucket_of, int world_size)
 {
     size_t end = 0;
     for (int i = 0; i < count; i++) {
-        tdmi_tensor *p = &g->tensor[entries[i].parameter];
+        tdmi_tensor *p = &g->tensor[items[i].parameter];
         tdmi_bucket *b = &g->bucket[bucket_of[i]];
-        if (b->parameters == 0)
+        const bool opens = i == 0 || bucket_of[i] != bucket_of[i - 1];
+        if (opens) {
             end = 0;
-        p->bucket = bucket_of[i];
-        p->offset = (end + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
-        end = p->offset + tdmi_shape_count(&p->shape);
-        b->parameters++;
-        b->used += tdmi_shape_count(&p->shape);
+            b->joined = items[i].within > 0;
+        }
+        if (items[i].within == 0) {
+            end = begin_of(g, &items[i], end, world_size);
+            p->bucket = bucket_of[i];
+            p->offset = end;
+        }
+        end += items[i].count;
+        b->parameters += opens || items[i].within == 0;
+        b->used += items[i].count;
         b->count = tdmi_plan_padded(end, sizeof(float), world_size);
     }
     for (int t = 0; t < g->tensor_count; t++) {
@@ -67,6 +45,12 @@ static void lay_out(tdmi_graph *g, const entry *entries, int count, const int *b
             g->tensor[t].offset = g->tensor[g->tensor[t].parameter].offset;
         }
     }
+}
+
+static void hold_back(const tdmi_graph *g, tdmi_id t, int node, int *after)
+{
+    for (int b = g->tensor[t].bucket; b <= tdmi_graph_last_bucket(g, t); b++)
+        after[b] = node;
 }
 
 /* after[b]: the node behind which bucket b starts. Buckets start in order, as all ranks agree on one. */
@@ -78,10 +62,10 @@ static void find_starts(const tdmi_graph *g, int *after)
         const tdmi_node *n = &g->node[i];
         for (int k = 0; k < n->in_count; k++)
             if (n->in[k] >= 0 && g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER)
-                after[g->tensor[n->in[k]].bucket] = i;
+                hold_back(g, n->in[k], i, after);
         for (int k = 0; k < n->out_count; k++)
             if (n->out[k] >= 0 && g->tensor[n->out[k]].role == TDMI_ROLE_GRADIENT)
-                after[g->tensor[n->out[k]].bucket] = i;
+                hold_back(g, n->out[k], i, after);
     }
     for (int b = 1; b < g->bucket_count; b++)
         if (after[b] < after[b - 1])
@@ -110,20 +94,20 @@ static tdm_status insert_starts(tdmi_graph *g)
     return st;
 }
 
-static tdm_status plan(tdmi_graph *g, const tdmi_pipeline_options *options, entry *entries, size_t *nbytes, int *bucket_of)
+static tdm_status fill(tdmi_graph *g, const tdmi_pipeline_options *options, const bucket_item *items, int count)
 {
-    const int count = list(g, entries);
-    for (int i = 0; i < count; i++)
-        nbytes[i] = tdmi_shape_nbytes(&g->tensor[entries[i].parameter].shape);
-    size_t cap, first_cap;
-    tdmi_plan_caps(options->bucket_cap_mb, options->first_bucket_mb, &cap, &first_cap);
-    const int buckets = tdmi_plan_buckets(nbytes, count, first_cap, cap, bucket_of);
-    g->bucket = tdmi_calloc((size_t)buckets, sizeof *g->bucket, "graph");
-    if (g->bucket == NULL)
-        return TDM_ERR_NO_MEMORY;
-    g->bucket_count = buckets;
-    lay_out(g, entries, count, bucket_of, options->world_size);
-    return insert_starts(g);
+    int *bucket_of = tdmi_malloc((size_t)count * sizeof *bucket_of, "bucket pass"), buckets = 0;
+    tdm_status st = bucket_of == NULL ? TDM_ERR_NO_MEMORY : bucket_plan(g, options, items, count, bucket_of, &buckets);
+    if (st == TDM_OK) {
+        g->bucket = tdmi_calloc((size_t)buckets, sizeof *g->bucket, "graph");
+        st = g->bucket == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
+    }
+    if (st == TDM_OK) {
+        g->bucket_count = buckets;
+        lay_out(g, items, count, bucket_of, options->world_size);
+    }
+    tdmi_free(bucket_of);
+    return st == TDM_OK ? insert_starts(g) : st;
 }
 
 tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options)
@@ -138,14 +122,13 @@ tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options)
     }
     if (parameters == 0 || g->bucket_count > 0)
         return tdmi_fail(TDM_ERR_INVALID, "graph %s has %s", g->name, parameters == 0 ? "no parameters" : "buckets already");
-    entry *entries = tdmi_malloc(parameters * sizeof *entries, "bucket pass");
-    size_t *nbytes = tdmi_malloc(parameters * sizeof *nbytes, "bucket pass");
-    int *bucket_of = tdmi_malloc(parameters * sizeof *bucket_of, "bucket pass");
-    tdm_status st = entries == NULL || nbytes == NULL || bucket_of == NULL
-                        ? TDM_ERR_NO_MEMORY
-                        : plan(g, options, entries, nbytes, bucket_of);
-    tdmi_free(bucket_of);
-    tdmi_free(nbytes);
-    tdmi_free(entries);
+    if (options->bucket_auto && !(options->cost.flops_per_s > 0 && options->cost.bytes_per_s > 0))
+        return tdmi_fail(TDM_ERR_INVALID, "buckets cannot be planned without costs of nodes and reductions");
+    bucket_item *items = NULL;
+    int count = 0;
+    tdm_status st = bucket_items(g, options, &items, &count);
+    if (st == TDM_OK)
+        st = fill(g, options, items, count);
+    tdmi_free(items);
     return st;
 }

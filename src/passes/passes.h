@@ -9,12 +9,19 @@
 #define TDMI_PASSES_PASSES_H
 
 #include "graph/graph.h"
+#include "passes/cost.h"
+
+#define TDMI_BUCKET_LIST_MAX 64
 
 typedef struct tdmi_pipeline_options {
     bool train;             /* false: forward only (evaluation, generation): inplace and place alone */
     int world_size;
-    double bucket_cap_mb;   /* of the buckets after the first; a parameter is never split, so a bucket may be larger */
+    double bucket_cap_mb;   /* MiB: a bucket closes once it holds as much; a parameter larger than it is cut into parts of it */
     double first_bucket_mb; /* of the bucket that is ready first; ddp/plan.h says what 0 means for both */
+    const double *bucket_list_mb; /* instead of both: of the first, the second, ... bucket; the last holds for all that follow */
+    int bucket_list_count;
+    bool bucket_auto;       /* instead of all: the plan whose last reduction ends first, by `cost` */
+    tdmi_cost cost;         /* all zero: not known */
     int micro_batches;      /* of a step; 0: one */
     bool uncounted;         /* targets may be below zero: how many count is known with the verdict, so updates wait for it */
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */

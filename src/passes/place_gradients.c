@@ -12,6 +12,14 @@
 
 #define BUCKET_ALIGN ((size_t)128)
 
+/* Buckets that are joined are one block: that of the first of them, which holds the beginning. */
+static int block_of(const tdmi_graph *g, int bucket)
+{
+    while (g->bucket[bucket].joined)
+        bucket--;
+    return bucket;
+}
+
 static void use(tdmi_fit_block *block, int node)
 {
     if (block->first < 0)
@@ -24,20 +32,24 @@ tdm_status tdmi_place_gradients(tdmi_graph *g)
     tdmi_fit_block *blocks = tdmi_calloc((size_t)g->bucket_count, sizeof *blocks, "place");
     if (blocks == NULL)
         return TDM_ERR_NO_MEMORY;
-    for (int b = 0; b < g->bucket_count; b++)
-        blocks[b] = (tdmi_fit_block){.id = b, .first = -1, .last = -1, .residue = -1,
-                                     .nbytes = (g->bucket[b].count * sizeof(float) + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN};
+    for (int b = 0; b < g->bucket_count; b++) {
+        blocks[b] = (tdmi_fit_block){.id = b, .first = -1, .last = -1, .residue = -1};
+        blocks[block_of(g, b)].nbytes += (g->bucket[b].count * sizeof(float) + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN;
+    }
     for (int i = 0; i < g->node_count; i++) {
         const tdmi_node *n = &g->node[i];
         for (int k = 0; k < n->out_count; k++)
             if (n->out[k] >= 0 && g->tensor[n->out[k]].role == TDMI_ROLE_GRADIENT)
-                use(&blocks[g->tensor[n->out[k]].bucket], i);
+                use(&blocks[block_of(g, g->tensor[n->out[k]].bucket)], i);
         if (n->op == TDMI_OP_BUCKET_WAIT || (n->op == TDMI_OP_UPDATE && !g->slices_kept))
-            use(&blocks[n->attr.bucket], i);
+            use(&blocks[block_of(g, n->attr.bucket)], i);
     }
     tdm_status st = tdmi_fit(blocks, g->bucket_count, &g->gradient_nbytes);
     for (int i = 0; i < g->bucket_count; i++)
         g->bucket[blocks[i].id].offset = blocks[i].offset;
+    for (int b = 1; b < g->bucket_count; b++)
+        if (g->bucket[b].joined)
+            g->bucket[b].offset = g->bucket[b - 1].offset + g->bucket[b - 1].count * sizeof(float);
     tdmi_free(blocks);
     return st;
 }

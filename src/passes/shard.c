@@ -32,9 +32,10 @@ static int opens(const tdmi_graph *g, const tdmi_node *n, bool *open)
     for (int k = 0; k < n->out_count; k++) {
         if (n->out[k] < 0 || g->tensor[n->out[k]].role != TDMI_ROLE_GRADIENT)
             continue;
-        const int b = g->tensor[n->out[k]].bucket;
-        opened = !open[b] && b > opened ? b : opened;
-        open[b] = true;
+        for (int b = g->tensor[n->out[k]].bucket; b <= tdmi_graph_last_bucket(g, n->out[k]); b++) {
+            opened = !open[b] && b > opened ? b : opened;
+            open[b] = true;
+        }
     }
     return opened;
 }

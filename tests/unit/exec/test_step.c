@@ -62,6 +62,26 @@ static void sharding_changes_who_updates_and_not_the_weights(void **state)
     assert_false(whole.shared);
 }
 
+/* Buckets of 4 KiB: the larger matrices lie in up to five of them. */
+static void parameters_in_several_buckets_learn_the_same_weights(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"shm", "tcp", "nodes"};
+    for (int n = 2; n <= 4; n *= 2)
+        for (int clip = 0; clip < 2; clip++) {
+            const tiny_run whole = run_on(n, "shm", RANKS_PROCESSES, 1, clip * 1e6);
+            for (int shard = 0; shard <= 3; shard++) {
+                tiny_run *parts = tiny_run_create(shard, clip * 1e6);
+                parts->bucket_mb = 0.004;
+                ranks_run(&(ranks_spec){.n = n, .transport = n == 4 ? ways[shard % 3] : ways[shard % 2], .mode = RANKS_PROCESSES},
+                          tiny_run_body, parts);
+                assert_int_equal(parts->weights, whole.weights);
+                assert_memory_equal(parts->loss, whole.loss, sizeof whole.loss);
+                tiny_run_free(parts);
+            }
+        }
+}
+
 static void clipping_that_never_bites_changes_nothing(void **state)
 {
     (void)state;
@@ -113,6 +133,7 @@ int main(void)
         cmocka_unit_test(ranks_together_learn_what_one_learns),
         cmocka_unit_test(weights_have_the_same_bits_on_every_transport_and_again),
         cmocka_unit_test(sharding_changes_who_updates_and_not_the_weights),
+        cmocka_unit_test(parameters_in_several_buckets_learn_the_same_weights),
         cmocka_unit_test(clipping_that_never_bites_changes_nothing),
         cmocka_unit_test(a_warm_step_allocates_nothing),
         cmocka_unit_test(an_update_inside_a_reduction_is_optimizer_time),

@@ -299,6 +299,28 @@ static void each_broken_rule_is_seen_and_named(void **state)
     assert_int_equal(missed, 0);
 }
 
+/* A parameter that goes on in a second bucket. */
+static void parts_of_a_parameter_follow_each_other(void **state)
+{
+    (void)state;
+    tdmi_graph *g = small_graph(0);
+    const tdmi_pipeline_options options = {.train = true, .world_size = 2, .bucket_cap_mb = 0.0002, .shard = 1};
+    assert_int_equal(tdmi_pipeline_run(g, &options), TDM_OK);
+    int b = 1;
+    while (!g->bucket[b].joined)
+        assert_true(++b < g->bucket_count);
+    g->bucket[b].joined = false;
+    assert_int_equal(tdmi_graph_verify(g), TDM_ERR_INTERNAL);
+    assert_non_null(strstr(tdm_error_text(), " ends behind bucket "));
+    g->bucket[b].joined = true;
+    assert_int_equal(tdmi_graph_verify(g), TDM_OK);
+    g->bucket[b].offset += 128;
+    g->gradient_nbytes += 128;
+    assert_int_equal(tdmi_graph_verify(g), TDM_ERR_INTERNAL);
+    assert_non_null(strstr(tdm_error_text(), ", which holds the beginning of a parameter"));
+    tdmi_graph_destroy(g);
+}
+
 static void a_builders_error_comes_before_all_rules(void **state)
 {
     (void)state;
@@ -313,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_broken_rule_is_seen_and_named),
+        cmocka_unit_test(parts_of_a_parameter_follow_each_other),
         cmocka_unit_test(a_builders_error_comes_before_all_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
