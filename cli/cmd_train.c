@@ -63,8 +63,10 @@ static const cli_option options[] = {
     {"precision", 0, "NAME", CLI_CHOICE, FIELD(precision), "f32", 0, 0, "f32", NULL, "of the whole step"},
     {"shard", 0, "STAGE", CLI_INT, FIELD(train.shard), "1", 0, 3, NULL, NULL,
      "what each rank has only its slice of: 1 optimizer, 2 and gradients, 3 and parameters; 0: nothing"},
-    {"bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.bucket_mb), "25", 1e-6, 1048576, NULL, NULL,
-     "MiB of gradients that are reduced together; the first bucket takes 1"},
+    {"bucket-mb", 0, "X|X,Y,...|auto", CLI_TEXT, FIELD(train.bucket_mb), "25", 0, 0, NULL, NULL,
+     "MiB of gradients that are reduced together, for each bucket; auto: the last reduction ends first"},
+    {"first-bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.first_bucket_mb), NULL, 1e-6, 1048576, NULL, NULL,
+     "of the bucket that is ready first, so that communication starts early (1)"},
 
     {"run", 0, "DIR", CLI_TEXT, FIELD(train.run_dir), NULL, 0, 0, NULL, NULL,
      "folder of the run: metrics, checkpoints, timeline (runs/MODEL)"},

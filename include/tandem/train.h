@@ -31,7 +31,8 @@ typedef struct tdm_train_options {
     int warmup;                   /* steps of linear warm-up; TDM_UNSET: the model's, at most a tenth of the run */
     const char *schedule;         /* "cosine" (to a tenth), "linear" (to zero), "constant"; NULL: cosine */
     int shard;                    /* 0 to 3; TDM_UNSET: 1 */
-    double bucket_mb;             /* TDM_UNSET: 25 */
+    const char *bucket_mb;        /* MiB of a bucket: "25"; of the first, the second, ... : "1,25,25"; "auto"; NULL: 25 */
+    double first_bucket_mb;       /* where bucket_mb is one number; TDM_UNSET: 1, or bucket_mb if that is less */
 
     const char *run_dir;    /* NULL: runs/MODEL */
     bool resume;

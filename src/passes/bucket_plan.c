@@ -125,7 +125,8 @@ tdm_status bucket_plan(const tdmi_graph *g, const tdmi_pipeline_options *options
         nbytes[i] = items[i].count * sizeof(float);
     if (st == TDM_OK && options->bucket_auto) {
         ready_times(g, &options->cost, items, count, ready_s);
-        st = tdmi_plan_fastest(ready_s, nbytes, count, options->cost.alpha_s, options->cost.beta_s, bucket_of, buckets, &finish_s);
+        st = tdmi_plan_fastest(ready_s, nbytes, count, options->cost.alpha_s, options->cost.beta_s, AUTO_PART_BYTES,
+                               bucket_of, buckets, &finish_s);
     } else if (st == TDM_OK) {
         *buckets = tdmi_plan_buckets(nbytes, count, caps, cap_count, bucket_of);
     }

@@ -1,6 +1,7 @@
 /* explain.c - `tandem train MODEL --explain`: every setting as it would be used, and the plan of a step. */
 #include "core/memory.h"
 #include "kernels/kernel.h"
+#include "train/costs.h"
 #include "train/step_graph.h"
 
 #include <stdio.h>
@@ -67,6 +68,21 @@ static void print_memory(FILE *to, const tdmi_settings *s, const tdmi_graph *g, 
             (double)g->gradient_nbytes / mib, state / mib, (double)g->slab_nbytes / mib);
 }
 
+/* As a list that --bucket-mb takes. */
+static void print_buckets(FILE *to, const tdmi_settings *s, const tdmi_graph *g)
+{
+    const tdmi_step_forecast f = tdmi_cost_forecast(g, &s->cost);
+    size_t nbytes = 0;
+    fprintf(to, "buckets of gradients, MiB:");
+    for (int b = 0; b < g->bucket_count; b++) {
+        nbytes += g->bucket[b].used * sizeof(float);
+        fprintf(to, "%s%.6g", b == 0 ? " " : ",", (double)g->bucket[b].used * sizeof(float) / (1 << 20));
+    }
+    fprintf(to, "\n  %zu bytes in %d%s\n", nbytes, g->bucket_count, s->bucket_auto ? ", the plan whose last reduction ends first" : "");
+    fprintf(to, "  thought to take, on one node: forward and backward %.1f ms, the last reduction ends %.1f ms later\n\n",
+            f.computed_s * 1e3, (f.reduced_s > f.computed_s ? f.reduced_s - f.computed_s : 0) * 1e3);
+}
+
 tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, char **text_out)
 {
     tdmi_settings s;
@@ -74,6 +90,7 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, c
     tdm_status st = tdmi_settings_resolve(options, &s);
     if (st != TDM_OK)
         return st;
+    s.cost = tdmi_costs_of_node();
     st = tdmi_step_graph(&s, world_size, &g);
     if (st != TDM_OK)
         return st;
@@ -87,6 +104,7 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, c
     } else {
         print_settings(to, &s, world_size);
         print_memory(to, &s, g, world_size);
+        print_buckets(to, &s, g);
         fputs(plan, to);
         fclose(to);
         *text_out = text;

@@ -22,6 +22,10 @@ tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
                                    .world_size = world_size,
                                    .bucket_cap_mb = s->bucket_mb,
                                    .first_bucket_mb = s->first_bucket_mb,
+                                   .bucket_list_mb = s->bucket_list_mb,
+                                   .bucket_list_count = s->bucket_list_count,
+                                   .bucket_auto = s->bucket_auto,
+                                   .cost = s->cost,
                                    .micro_batches = s->micro_batches,
                                    .clip = s->clip > 0,
                                    .shard = s->shard};

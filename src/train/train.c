@@ -1,5 +1,6 @@
 /* train.c - a run of one rank from its options to its summary. */
 #include "train/agree.h"
+#include "train/costs.h"
 #include "train/signals.h"
 #include "train/step_graph.h"
 #include "train/trainer.h"
@@ -83,8 +84,12 @@ static tdm_status make_group(tdmi_trainer *t)
 
 static tdm_status make_executor(tdmi_trainer *t)
 {
-    const tdmi_settings *s = &t->settings;
-    tdm_status st = tdmi_step_graph(s, t->size, &t->graph);
+    tdmi_settings *s = &t->settings;
+    tdm_status st = TDM_OK;
+    if (s->bucket_auto) /* else nothing is chosen by them */
+        st = tdmi_costs_of_group(t->group, &s->cost);
+    if (st == TDM_OK)
+        st = tdmi_step_graph(s, t->size, &t->graph);
     if (st == TDM_OK)
         st = tdmi_rng_init(&t->mask_rng, s->options.seed);
     const bool chosen = s->options.trace_from != TDM_UNSET;
