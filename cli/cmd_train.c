@@ -15,7 +15,7 @@
 typedef struct train_values {
     tdm_train_options train;
     tdm_launch_options launch;
-    const char *betas, *trace, *order, *precision;
+    const char *betas, *trace, *order;
     double timeout_s;
     bool explain;
 } train_values;
@@ -60,7 +60,8 @@ static const cli_option options[] = {
     {"clip", 0, "X", CLI_NUMBER, FIELD(train.clip), NULL, 0, 1e9, NULL, NULL, "largest norm of the gradient; 0: none"},
     {"betas", 0, "B1,B2", CLI_TEXT, FIELD(betas), NULL, 0, 0, NULL, NULL, "of adamw"},
     {"eps", 0, "X", CLI_NUMBER, FIELD(train.eps), NULL, 1e-30, 1, NULL, NULL, "of adamw"},
-    {"precision", 0, "NAME", CLI_CHOICE, FIELD(precision), "f32", 0, 0, "f32", NULL, "of the whole step"},
+    {"precision", 0, "NAME", CLI_CHOICE, FIELD(train.precision), "f32", 0, 0, "f32|bf16|f16", NULL,
+     "of products and gradients; sums, norms, loss and the parameters themselves are float32"},
     {"shard", 0, "STAGE", CLI_INT, FIELD(train.shard), "1", 0, 3, NULL, NULL,
      "what each rank has only its slice of: 1 optimizer, 2 and gradients, 3 and parameters; 0: nothing"},
     {"bucket-mb", 0, "X|X,Y,...|auto", CLI_TEXT, FIELD(train.bucket_mb), "25", 0, 0, NULL, NULL,

@@ -30,6 +30,7 @@ typedef struct tdm_train_options {
     double lr, weight_decay, clip, beta1, beta2, eps; /* TDM_UNSET: the model's; clip 0: none; sgd: momentum is beta1 */
     int warmup;                   /* steps of linear warm-up; TDM_UNSET: the model's, at most a tenth of the run */
     const char *schedule;         /* "cosine" (to a tenth), "linear" (to zero), "constant"; NULL: cosine */
+    const char *precision;        /* "f32", "bf16", "f16": of products and gradients; NULL: f32 */
     int shard;                    /* 0 to 3; TDM_UNSET: 1 */
     const char *bucket_mb;        /* MiB of a bucket: "25"; of the first, the second, ... : "1,25,25"; "auto"; NULL: 25 */
     double first_bucket_mb;       /* where bucket_mb is one number; TDM_UNSET: 1, or bucket_mb if that is less */

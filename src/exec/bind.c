@@ -11,7 +11,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* Zeroed memory in huge pages where the kernel grants them; it is touched here, so lack of it shows now. */
-static void *page_memory(size_t nbytes, const char *label)
+void *exec_page_memory(size_t nbytes, const char *label)
 {
     size_t rounded = (nbytes + 4095) & ~(size_t)4095;
     char *memory = tdmi_aligned_alloc(rounded >= HUGE_PAGE ? HUGE_PAGE : 4096, rounded + 64, label);
@@ -40,14 +40,14 @@ static tdm_status find_parameters_elsewhere(tdmi_exec *exec)
     return TDM_OK;
 }
 
-/* Parameters without buckets: one after the other, 64-byte aligned. */
-static tdm_status bind_plain_parameters(tdmi_exec *exec)
+/* Parameters without buckets: one after the other, they and their copies of 16 bits on cache lines. */
+static tdm_status bind_plain_parameters(tdmi_exec *exec, size_t *elements)
 {
     const tdmi_graph *g = exec->graph;
     size_t total = 0;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1) {
-            exec->parameters = page_memory(total * sizeof(float), "parameters");
+            exec->parameters = exec_page_memory(total * sizeof(float), "parameters");
             if (exec->parameters == NULL)
                 return TDM_ERR_NO_MEMORY;
             total = 0;
@@ -56,9 +56,10 @@ static tdm_status bind_plain_parameters(tdmi_exec *exec)
             if (g->tensor[t].role == TDMI_ROLE_PARAMETER) {
                 if (pass == 1)
                     exec->memory[t] = exec->parameters + total;
-                total += (tdmi_shape_count(&g->tensor[t].shape) + 15) & ~(size_t)15;
+                total += (tdmi_shape_count(&g->tensor[t].shape) + 31) & ~(size_t)31;
             }
     }
+    *elements = total;
     return TDM_OK;
 }
 
@@ -117,7 +118,7 @@ static tdm_status lay_out_gradients(tdmi_exec *exec)
     return st;
 }
 
-static tdm_status bind_buckets(tdmi_exec *exec)
+static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
 {
     const tdmi_graph *g = exec->graph;
     const tdmi_exec_options *o = &exec->options;
@@ -127,6 +128,7 @@ static tdm_status bind_buckets(tdmi_exec *exec)
         return TDM_ERR_NO_MEMORY;
     for (int b = 0; b < g->bucket_count; b++)
         total += exec->bucket[b].count = g->bucket[b].count;
+    *elements = total;
 
     void *memory;
     tdm_status st;
@@ -142,6 +144,7 @@ static tdm_status bind_buckets(tdmi_exec *exec)
     tdm_reducer_options reduction;
     tdm_reducer_options_init(&reduction);
     reduction.scatter = o->shard > 0;
+    reduction.dtype = g->gradient_type;
     st = tdm_reducer_create(o->group, &reduction, &exec->reducer);
     if (st != TDM_OK)
         return st;
@@ -172,21 +175,22 @@ static tdm_status bind_buckets(tdmi_exec *exec)
         exec_bucket *bucket = &exec->bucket[b];
         tdmi_reducer_slice(exec->reducer, b, &bucket->slice_first, &bucket->slice_count);
         for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer); k++) {
-            bucket->moment[k] = page_memory(bucket->slice_count * sizeof(float), "optimizer state");
+            bucket->moment[k] = exec_page_memory(bucket->slice_count * sizeof(float), "optimizer state");
             if (bucket->moment[k] == NULL)
                 return TDM_ERR_NO_MEMORY;
         }
     }
     for (tdmi_id t = 0; t < g->tensor_count; t++)
         if (g->tensor[t].role == TDMI_ROLE_GRADIENT)
-            exec->memory[t] = (float *)tdmi_reducer_bucket_memory(exec->reducer, g->tensor[t].bucket) + g->tensor[t].offset;
+            exec->memory[t] = (char *)tdmi_reducer_bucket_memory(exec->reducer, g->tensor[t].bucket) +
+                              g->tensor[t].offset * tdm_dtype_size(g->gradient_type);
     return TDM_OK;
 }
 
 static tdm_status bind_activations(tdmi_exec *exec)
 {
     const tdmi_graph *g = exec->graph;
-    exec->slab = page_memory(g->slab_nbytes, "activations");
+    exec->slab = exec_page_memory(g->slab_nbytes, "activations");
     if (exec->slab == NULL)
         return TDM_ERR_NO_MEMORY;
     for (tdmi_id t = 0; t < g->tensor_count; t++) {
@@ -295,7 +299,7 @@ static tdm_status bind_nodes(tdmi_exec *exec)
         if (g->node[n].op == TDMI_OP_UPDATE)
             exec->fused = false;
     }
-    exec->workspace = page_memory(workspace, "workspace of kernels");
+    exec->workspace = exec_page_memory(workspace, "workspace of kernels");
     return exec->workspace == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
 }
 
@@ -324,18 +328,27 @@ tdm_status exec_bind(tdmi_exec *exec)
     if (exec->memory == NULL)
         return TDM_ERR_NO_MEMORY;
     tdm_status st;
+    size_t elements = 0;
     if (exec->options.parameters_of != NULL)
         st = find_parameters_elsewhere(exec);
     else if (g->bucket_count == 0)
-        st = bind_plain_parameters(exec);
+        st = bind_plain_parameters(exec, &elements);
     else
-        st = bind_buckets(exec);
+        st = bind_buckets(exec, &elements);
+    if (st == TDM_OK)
+        st = exec_bind_copies(exec, elements);
     if (st == TDM_OK)
         st = bind_activations(exec);
     if (st == TDM_OK)
         st = bind_nodes(exec);
     if (st == TDM_OK && g->bucket_count > 0)
         st = bind_words(exec);
+    const tdmi_id scale = tdmi_graph_find(g, TDMI_LOSS_SCALE);
+    if (st == TDM_OK && scale >= 0) {
+        exec->loss_scale = exec->memory[scale];
+        if (exec->options.scaler == NULL || exec->fused)
+            st = tdmi_fail(TDM_ERR_INTERNAL, "graph %s is in float16: it needs a scaler, and updates that wait for the verdict", g->name);
+    }
     return st;
 }
 
@@ -358,10 +371,12 @@ void exec_unbind(tdmi_exec *exec)
     exec_unshare(exec);
     if (exec->bucket != NULL) {
         tdm_free(group, exec->parameters);
+        tdm_free(group, exec->copies);
         tdm_free(group, (void *)exec->commit);
         tdm_free(group, exec->verdict);
     } else {
         tdmi_free(exec->parameters);
+        tdmi_free(exec->copies);
     }
     tdmi_free(exec->bucket);
     tdmi_free(exec->node);

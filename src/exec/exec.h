@@ -8,6 +8,7 @@
 #define TDMI_EXEC_EXEC_H
 
 #include "graph/graph.h"
+#include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
 #include "trace/trace.h"
 
@@ -23,6 +24,7 @@ typedef struct tdmi_exec_options {
     tdmi_optimizer optimizer;   /* of a training graph */
     int shard;                  /* as the pipeline was told */
     double clip;                /* largest gradient norm; 0: the graph was made without clipping */
+    tdmi_grad_scaler *scaler;   /* of a graph in float16: borrowed, updated by each step; else NULL */
     int isa;                    /* tdmi_cpu_isa() */
     void (*draw)(void *arg, uint8_t *mask, size_t count, float p); /* fills a dropout mask, in the order of counters */
     void *draw_arg;
@@ -46,6 +48,7 @@ typedef struct tdmi_step_result {
     double own_loss;  /* of this rank's */
     double grad_norm; /* of the averaged gradient, before clipping */
     bool stop;        /* some rank asked to stop */
+    bool skipped;     /* float16: the scaled gradient was not finite, so no rank has updated anything */
     bool decided;     /* the verdict was reached: what it says, all ranks return */
     int64_t data_ns, forward_ns, backward_ns, optimizer_ns; /* data: the feed */
     int64_t comm_ns;         /* time during which a collective was under way */
@@ -71,7 +74,7 @@ tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *a
 /* The commit word: false while, or after a death during which, some rank was between the first and the last write of an
  * update. Nobody may save or go on then. */
 bool tdmi_exec_is_consistent(const tdmi_exec *exec);
-/* Makes parameters written by this rank visible to all: after initialising or loading. Collective. */
+/* Makes parameters written by this rank visible to all, and their copies of 16 bits: after initialising or loading. Collective. */
 tdm_status tdmi_exec_publish_parameters(tdmi_exec *exec);
 
 size_t tdmi_exec_slab_nbytes(const tdmi_exec *exec);

@@ -28,6 +28,7 @@ typedef struct exec_segment {
     size_t first, count; /* elements from the start of the bucket */
     size_t within;       /* elements of the parameter before: of one that begins in an earlier bucket */
     bool decay;
+    bool copied; /* it has a copy of 16 bits */
 } exec_segment;
 
 typedef struct exec_bucket {
@@ -53,6 +54,8 @@ struct tdmi_exec {
     exec_bucket *bucket; /* graph->bucket_count */
     tdm_reducer *reducer;
     float *parameters;     /* own parameters: all buckets, one after the other; NULL with parameters_of */
+    uint16_t *copies;      /* element by element beside `parameters`, of copy_type; NULL: none, or those of parameters_of */
+    tdm_dtype copy_type;
     bool shared;           /* `parameters` is one copy for the node */
     tdm_group *node_group; /* with several nodes: the ranks of this one; else NULL */
     tdm_group *leaders;    /* with several nodes: the first rank of each, on those ranks; else NULL */
@@ -68,6 +71,8 @@ struct tdmi_exec {
     double sum_of_squares; /* of the gradient pieces this rank owns */
     float grad_scale;
     int in_flight;         /* buckets started and not waited for */
+    float *loss_scale;     /* the input of a graph in float16, else NULL */
+    bool skip;             /* the verdict: nothing is updated in this step */
     bool fused;            /* the graph has no UPDATE nodes: updates run inside the reduction */
     int64_t exposed_ns;
     int64_t inside_ns;     /* of advance() without updates, not yet in exposed_ns */
@@ -83,6 +88,14 @@ int exec_body(const tdmi_graph *graph);
 /* bind.c */
 tdm_status exec_bind(tdmi_exec *exec);
 void exec_unbind(tdmi_exec *exec);
+/* Zeroed memory in huge pages where the kernel grants them. */
+void *exec_page_memory(size_t nbytes, const char *label);
+/* copies.c: their memory, beside `elements` parameters that are bound already. */
+tdm_status exec_bind_copies(tdmi_exec *exec, size_t elements);
+/* Copies of parameters [first, first + count) of a bucket that were written without them. */
+void exec_copy_range(tdmi_exec *exec, int bucket, size_t first, size_t count);
+/* All copies, shared out among the ranks that share them. */
+void exec_copy_own_share(tdmi_exec *exec);
 /* sharing.c: whether the ranks of a node share one copy of the parameters, and the groups that keep the copies equal. */
 tdm_status exec_share(tdmi_exec *exec);
 void exec_unshare(tdmi_exec *exec);
@@ -90,6 +103,13 @@ void exec_unshare(tdmi_exec *exec);
 tdm_status exec_sharing_meet(tdmi_exec *exec);
 /* update.c */
 void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
+/* The whole slice, from its reduced gradient. */
+void exec_update_slice(tdmi_exec *exec, int bucket);
+/* The part of [first, first + count) that a segment holds: elements *at to *at + result. */
+size_t exec_piece(const exec_segment *segment, size_t first, size_t count, size_t *at);
+/* Elements [at, at + count) of a gradient of the graph's type, as float32: itself, or `cell` filled; count <= EXEC_CELL. */
+const float *exec_widened(tdmi_exec *exec, const void *gradient, size_t at, size_t count, float *cell);
+enum { EXEC_CELL = 1024 };
 /* Zeroes between and behind the gradients of a bucket, where another bucket in this memory has left something. */
 void exec_clear_gaps(tdmi_exec *exec, int bucket);
 double exec_squares_of_slice(tdmi_exec *exec, int bucket);

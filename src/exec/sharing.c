@@ -80,6 +80,13 @@ static tdm_status exchange(tdmi_exec *exec)
         tdm_status waited = work == NULL ? TDM_OK : tdm_work_wait(work);
         st = st == TDM_OK ? waited : st;
     }
+    for (int i = 0; i < count && st == TDM_OK; i++) { /* what came from other nodes */
+        const exec_bucket *b = &exec->bucket[i];
+        const size_t part = b->slice_count * (size_t)tdm_group_size(exec->node_group);
+        const size_t own = part * (size_t)tdm_group_rank(exec->leaders);
+        exec_copy_range(exec, i, 0, own);
+        exec_copy_range(exec, i, own + part, b->count - own - part);
+    }
     return st;
 }
 

@@ -56,6 +56,10 @@ size_t tdmi_exec_slab_nbytes(const tdmi_exec *exec)
 
 tdm_status tdmi_exec_publish_parameters(tdmi_exec *exec)
 {
+    tdm_status st = exec->size == 1 ? TDM_OK : tdm_barrier(exec->options.group, NULL);
+    if (st != TDM_OK || exec->copies == NULL)
+        return st;
+    exec_copy_own_share(exec);
     return exec->size == 1 ? TDM_OK : tdm_barrier(exec->options.group, NULL);
 }
 
@@ -81,21 +85,20 @@ tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *a
     return TDM_OK;
 }
 
-#define SQUARES_CELL 1024 /* elements that are summed at a time, counted from the start of the slice */
-
 /* Runs inside the reduction of a bucket: this rank's slice, piece by piece, in order. Squares are summed in cells of a fixed
  * grid: how a transport cuts the pieces does not show in the norm. */
 static void fused_update(void *arg, int bucket, size_t first, size_t count, const void *reduced)
 {
     tdmi_exec *exec = arg;
-    const float *gradient = reduced;
     const int64_t begin = tdmi_now_ns();
+    float cell[EXEC_CELL];
     for (size_t at = 0, n; at < count; at += n) {
-        size_t left = SQUARES_CELL - (first + at - exec->bucket[bucket].slice_first) % SQUARES_CELL;
+        size_t left = EXEC_CELL - (first + at - exec->bucket[bucket].slice_first) % EXEC_CELL;
         n = left < count - at ? left : count - at;
-        exec->sum_of_squares += tdmi_sum_of_squares(gradient + at, n);
+        const float *gradient = exec_widened(exec, reduced, at, n, cell);
+        exec->sum_of_squares += tdmi_sum_of_squares(gradient, n);
+        exec_update_range(exec, bucket, first + at, n, gradient);
     }
-    exec_update_range(exec, bucket, first, count, reduced);
     exec->updating_ns += tdmi_now_ns() - begin;
 }
 
@@ -127,8 +130,9 @@ static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
 
 static tdm_status bucket_update(tdmi_exec *exec, int bucket)
 {
-    exec_bucket *b = &exec->bucket[bucket];
-    exec_update_range(exec, bucket, b->slice_first, b->slice_count, tdmi_reducer_reduced(exec->reducer, bucket));
+    if (exec->skip)
+        return TDM_OK;
+    exec_update_slice(exec, bucket);
     return exec_gather_start(exec, bucket);
 }
 
@@ -258,6 +262,8 @@ static void begin_step(tdmi_exec *exec, int64_t step, double lr)
     exec->inside = TDM_OK;
     exec->in_flight = 0;
     exec_loss_begin(exec);
+    if (exec->loss_scale != NULL)
+        *exec->loss_scale = exec->options.scaler->scale;
     if (exec->fused) {
         tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, (float)exec_short_factor(exec));
         tdmi_reducer_set_epilogue(exec->reducer, fused_update, exec);

@@ -15,6 +15,7 @@
 
 typedef struct tdmi_pipeline_options {
     bool train;             /* false: forward only (evaluation, generation): inplace and place alone */
+    tdm_dtype precision;    /* of products and gradients: F32, BF16 or F16 */
     int world_size;
     double bucket_cap_mb;   /* MiB: a bucket closes once it holds as much; a parameter larger than it is cut into parts of it */
     double first_bucket_mb; /* of the bucket that is ready first; ddp/plan.h says what 0 means for both */
@@ -31,6 +32,9 @@ typedef struct tdmi_pipeline_options {
 
 /* How often the nodes that autodiff will have derived run in a step; the loss becomes a mean over all of them. */
 tdm_status tdmi_pass_accumulate(tdmi_graph *g, const tdmi_pipeline_options *options);
+/* Products, what they read and write, and gradients in options->precision; copies of the matrices that products read. F16 adds
+ * the input TDMI_LOSS_SCALE. */
+tdm_status tdmi_pass_amp(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Backward nodes for everything the loss depends on; gradients of parameters used twice are summed in place.
  * TDM_ERR_INVALID: no loss, or a parameter that the loss does not depend on. */
 tdm_status tdmi_pass_autodiff(tdmi_graph *g);

@@ -33,6 +33,7 @@ typedef struct pass {
 
 static const pass passes[] = {
     {"accumulate", true, tdmi_pass_accumulate},
+    {"amp", false, tdmi_pass_amp},
     {"autodiff", true, autodiff},
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},

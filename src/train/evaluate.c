@@ -19,8 +19,8 @@ struct tdmi_evaluation {
     double *loss; /* [count], in shared memory */
 };
 
-tdm_status tdmi_evaluation_create(const tdmi_model *model, const tdmi_model_config *config, const tdmi_windows *windows,
-                                  tdm_group *group, tdmi_exec *training, const atomic_int *interrupt, tdmi_evaluation **out)
+tdm_status tdmi_evaluation_create(const tdmi_model *model, const tdmi_model_config *config, tdm_dtype precision,
+                                  const tdmi_windows *windows, tdm_group *group, tdmi_exec *training, const atomic_int *interrupt, tdmi_evaluation **out)
 {
     tdmi_evaluation *e = tdmi_calloc(1, sizeof *e, "evaluation");
     if (e == NULL)
@@ -31,7 +31,7 @@ tdm_status tdmi_evaluation_create(const tdmi_model *model, const tdmi_model_conf
     e->count = windows->windows < TDMI_EVALUATION_WINDOWS ? windows->windows : TDMI_EVALUATION_WINDOWS;
     tdmi_exec_options options = {.parameters_of = training, .isa = tdmi_cpu_isa(), .interrupt = interrupt};
     void *memory = NULL;
-    tdm_status st = tdmi_window_graph(model, config, TDMI_BUILD_LOSS, &e->graph);
+    tdm_status st = tdmi_window_graph(model, config, TDMI_BUILD_LOSS, precision, &e->graph);
     if (st == TDM_OK)
         st = tdmi_exec_create(e->graph, &options, &e->exec);
     if (st == TDM_OK)

@@ -38,7 +38,12 @@ static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
         fprintf(to, "clip       gradient norm %g: reduce, verdict of all ranks, update\n", s->clip);
     else
         fprintf(to, "clip       none: %s\n", s->shard > 0 ? "reduce and update in one pass over memory" : "reduce, update");
-    fprintf(to, "precision  f32\nshard      %d: %s\n", s->shard,
+    fprintf(to, "precision  %s\n",
+            s->precision == TDM_BF16  ? "bf16: products and gradients; parameters, norms, statistics and loss are float32"
+            : s->precision == TDM_F16 ? "f16: products and gradients, the loss scaled as GradScaler does; parameters, norms and "
+                                        "loss are float32"
+                                      : "f32");
+    fprintf(to, "shard      %d: %s\n", s->shard,
             s->shard == 0   ? "each rank keeps and updates all parameters"
             : s->shard == 1 ? "each rank updates its slices; one copy of the parameters where all ranks share a node"
                             : "each rank updates its slices; gradients go as soon as they are reduced; one copy of the "

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "kernels/kernel.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,13 +152,14 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
 {
     const tdmi_settings *s = &t->settings;
     tdmi_sampler_position position = tdmi_loader_position(t->loader);
-    char seed[32], windows[32], ranks[32], samples[32], *config = s->model->config_json(&s->config);
+    char seed[32], windows[32], ranks[32], samples[32], scaler[80], *config = s->model->config_json(&s->config);
     if (config == NULL)
         return TDM_ERR_NO_MEMORY;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->options.seed);
     snprintf(windows, sizeof windows, "%llu", (unsigned long long)t->train_windows.windows);
     snprintf(ranks, sizeof ranks, "%d", t->size);
     snprintf(samples, sizeof samples, "%lld", (long long)t->samples);
+    snprintf(scaler, sizeof scaler, "%a %d %lld", (double)t->scaler.scale, t->scaler.clean, (long long)t->scaler.skipped);
     uint8_t random[TDMI_RNG_STATE_BYTES];
     tdmi_rng_save(&t->mask_rng, random);
     const tdmi_checkpoint_note notes[] = {
@@ -171,6 +173,7 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
         {"samples", samples},
         {"rng", tdmi_rng_variant_name(t->mask_rng.variant)},
         {"dropout_rng", tdmi_rng_dropout_name(t->mask_rng.dropout)},
+        {"grad_scaler", scaler}, /* scale, clean steps, skipped steps */
         {"tandem", tdm_version()},
     };
     tdmi_checkpoint_state state = {.step = (uint64_t)t->step,
@@ -282,6 +285,24 @@ static tdm_status check_same_run(const tdmi_trainer *t, const tdmi_checkpoint *c
     return st;
 }
 
+/* A run in another precision left the scaler as it was at first. */
+static tdm_status read_scaler(tdmi_trainer *t, const tdmi_checkpoint *c, const char *folder)
+{
+    const char *note = tdmi_checkpoint_note_of(c, "grad_scaler");
+    double scale;
+    int clean;
+    long long skipped;
+    if (note == NULL)
+        return TDM_OK;
+    if (sscanf(note, "%la %d %lld", &scale, &clean, &skipped) != 3 || !(scale > 0) || !isfinite(scale) || clean < 0 || skipped < 0)
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s: its grad_scaler is \"%.64s\"; expected a scale above 0, clean steps and skipped steps",
+                         folder, note);
+    t->scaler.scale = (float)scale;
+    t->scaler.clean = clean;
+    t->scaler.skipped = skipped;
+    return TDM_OK;
+}
+
 static tdm_status load(tdmi_trainer *t, const char *folder)
 {
     tdmi_checkpoint *c;
@@ -295,6 +316,8 @@ static tdm_status load(tdmi_trainer *t, const char *folder)
         read_target from = {t, tdmi_checkpoint_optimizer(c), folder};
         st = tdmi_exec_visit_state(t->exec, read_piece, &from);
     }
+    if (st == TDM_OK)
+        st = read_scaler(t, c, folder);
     const tdmi_checkpoint_state *state = tdmi_checkpoint_state_of(c);
     if (st == TDM_OK) {
         const char *samples = tdmi_checkpoint_note_of(c, "samples");

@@ -141,6 +141,18 @@ static tdm_status resolve_buckets(const tdm_train_options *o, tdmi_settings *s)
                          &s->first_bucket_mb);
 }
 
+static tdm_status resolve_precision(const tdm_train_options *o, tdmi_settings *s)
+{
+    s->precision = TDM_F32;
+    if (o->precision == NULL || strcmp(o->precision, "f32") == 0)
+        return TDM_OK;
+    if (strcmp(o->precision, "bf16") == 0 || strcmp(o->precision, "f16") == 0) {
+        s->precision = o->precision[0] == 'b' ? TDM_BF16 : TDM_F16;
+        return TDM_OK;
+    }
+    return tdmi_fail(TDM_ERR_INVALID, "--precision %.32s does not exist; there are f32, bf16 and f16", o->precision);
+}
+
 tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
 {
     *s = (tdmi_settings){.options = *o};
@@ -160,6 +172,8 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
         st = tdmi_fail(TDM_ERR_INVALID, "--steps %d and --epochs %d: give one of them", o->steps, o->epochs);
     if (st == TDM_OK)
         st = choose_double("val-fraction", o->val_fraction, 0.05, 0, false, 0.9, &s->val_fraction);
+    if (st == TDM_OK)
+        st = resolve_precision(o, s);
     if (st == TDM_OK)
         st = choose_int("shard", o->shard, 1, 0, 3, &s->shard);
     if (st == TDM_OK)

@@ -19,6 +19,7 @@ static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, td
 tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
 {
     return (tdmi_pipeline_options){.train = true,
+                                   .precision = s->precision,
                                    .world_size = world_size,
                                    .bucket_cap_mb = s->bucket_mb,
                                    .first_bucket_mb = s->first_bucket_mb,
@@ -37,8 +38,9 @@ tdm_status tdmi_step_graph(const tdmi_settings *s, int world_size, tdmi_graph **
     return finish(s->model->build(&s->config, s->batch, TDMI_BUILD_LOSS, true), &options, out);
 }
 
-tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind, tdmi_graph **out)
+tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind, tdm_dtype precision,
+                             tdmi_graph **out)
 {
-    tdmi_pipeline_options options = {.train = false, .world_size = 1};
+    tdmi_pipeline_options options = {.train = false, .world_size = 1, .precision = precision};
     return finish(model->build(config, 1, kind, false), &options, out);
 }

@@ -10,5 +10,6 @@ tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *settings, int worl
 /* The training step of these settings on world_size ranks, through the whole pipeline. */
 tdm_status tdmi_step_graph(const tdmi_settings *settings, int world_size, tdmi_graph **out);
 /* One window, forward only: its loss, or its logits. */
-tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind, tdmi_graph **out);
+tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind, tdm_dtype precision,
+                             tdmi_graph **out);
 #endif

@@ -102,6 +102,7 @@ static tdm_status make_executor(tdmi_trainer *t)
                                  .optimizer = s->optimizer,
                                  .shard = s->shard,
                                  .clip = s->clip,
+                                 .scaler = s->precision == TDM_F16 ? &t->scaler : NULL,
                                  .isa = tdmi_cpu_isa(),
                                  .draw = draw_mask,
                                  .draw_arg = &t->mask_rng,
@@ -119,13 +120,14 @@ static tdm_status make_executor(tdmi_trainer *t)
         return st;
     if (t->val_windows.windows == 0)
         return TDM_OK;
-    return tdmi_evaluation_create(s->model, &s->config, &t->val_windows, t->group, t->exec, tdmi_signals_interrupt(),
+    return tdmi_evaluation_create(s->model, &s->config, s->precision, &t->val_windows, t->group, t->exec, tdmi_signals_interrupt(),
                                   &t->evaluation);
 }
 
 static tdm_status prepare(tdmi_trainer *t)
 {
     tdmi_settings *s = &t->settings;
+    tdmi_grad_scaler_init(&t->scaler);
     tdm_status st = open_data(t);
     if (st == TDM_OK)
         st = tdmi_trainer_open_loader(t, (tdmi_sampler_position){0});
@@ -141,6 +143,8 @@ static tdm_status prepare(tdmi_trainer *t)
         st = tdmi_trainer_agree(t, make_executor(t));
     if (st == TDM_OK)
         st = checkpoint != NULL ? tdmi_trainer_load(t, checkpoint) : tdmi_trainer_init_weights(t);
+    if (st == TDM_OK)
+        st = tdmi_exec_publish_parameters(t->exec);
     tdmi_free(checkpoint);
     if (st != TDM_OK)
         return st;

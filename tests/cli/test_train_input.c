@@ -111,7 +111,7 @@ static void options_that_cannot_be_used_are_named(void **state)
         {{"--trace", "3"}, "--trace 3: two numbers with ':' between them are needed"},
         {{"--trace", "3:1"}, "--trace 3:1: steps from 1 on, the second not before the first"},
         {{"--trace", "0:1"}, "--trace 0:1: steps from 1 on"},
-        {{"--precision", "bf16"}, "--precision bf16: one of f32 is needed"},
+        {{"--precision", "f8"}, "--precision f8: one of f32|bf16|f16 is needed"},
         {{"--shard", "4"}, "--shard 4: a whole number from 0 to 3 is needed"},
         {{"--lr", "-1"}, "--lr -1: a number from 0 to 1000 is needed"},
         {{"--lr", "nan"}, "--lr nan: a number from 0 to 1000 is needed"},

@@ -60,6 +60,8 @@ typedef struct tiny_model {
     tdmi_graph *graph;
     tdmi_exec *exec;
     tdmi_rng rng;
+    tdmi_grad_scaler scaler;
+    uint32_t step; /* under way */
     int seq, rank, size;
     int rows; /* windows of a rank's micro-batch */
 } tiny_model;
@@ -87,6 +89,8 @@ static tdm_status feed(void *arg, int micro_batch)
             tokens[r * m->seq + i] = token_at(place, (uint32_t)i, 1);
             targets[r * m->seq + i] = target_counts(m->run, window, i) ? token_at(place, (uint32_t)i + 1, 1) : -1;
         }
+    if (m->run->overflow && m->rank == 2 && (m->step == 3 || m->step == 4))
+        *(float *)tdmi_exec_memory(m->exec, tdmi_graph_find(m->graph, TDMI_LOSS_SCALE)) = INFINITY;
     return TDM_OK;
 }
 
@@ -124,6 +128,7 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
     size_t heap = 0;
     for (uint32_t step = 1; step <= TINY_STEPS; step++) {
         tdmi_step_result r;
+        m->step = step;
         tdmi_rng_seed(&m->rng, step * 8 + (uint32_t)m->rank);
         CHECK_OK(tdmi_exec_step(m->exec, step, m->graph->micro_batches - run->short_by, 1e-2, false, false, &r));
         CHECK_THAT(tdmi_exec_is_consistent(m->exec));
@@ -135,9 +140,11 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
         if (m->rank == 0) {
             run->loss[step - 1] = r.loss;
             run->grad_norm[step - 1] = r.grad_norm;
+            run->scale[step - 1] = m->scaler.scale;
+            run->skipped[step - 1] = r.skipped;
             run->optimizer_ns += r.optimizer_ns;
             run->comm_exposed_ns += r.comm_exposed_ns;
-            if (step == 1 && run->shard == 0)
+            if (step == 1 && run->shard == 0 && run->precision == TDM_F32)
                 keep_gradients(m, run, r.grad_norm);
         }
     }
@@ -163,15 +170,16 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
     m->size = tdm_group_size(group);
     m->rows = windows_of(run) / m->size / micro_batches;
     m->graph = model->build(&config, m->rows, TDMI_BUILD_LOSS, true);
-    tdmi_pipeline_options pipeline = {.train = true, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
+    tdmi_pipeline_options pipeline = {.train = true, .precision = run->precision, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
                                       .first_bucket_mb = run->bucket_mb / 4, .micro_batches = micro_batches,
                                       .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard};
     CHECK_OK(tdmi_pipeline_run(m->graph, &pipeline));
     CHECK_OK(tdmi_rng_init(&m->rng, 1));
+    tdmi_grad_scaler_init(&m->scaler);
     tdmi_exec_options options = {
         .group = group,
         .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
-        .shard = run->shard, .clip = run->clip, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
+        .shard = run->shard, .clip = run->clip, .scaler = &m->scaler, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
         .feed = feed, .feed_arg = m};
     CHECK_OK(tdmi_exec_create(m->graph, &options, &m->exec));
     CHECK_OK(tiny_init(model, &config, group, m->graph, m->exec));

@@ -27,7 +27,7 @@ static const char *reference(const tdmi_model *model, const tdmi_model_config *c
     tdmi_graph *graph;
     tdmi_exec *exec;
     tdmi_exec_options options = {.parameters_of = training, .isa = tdmi_cpu_isa()};
-    CHECK_OK(tdmi_window_graph(model, config, TDMI_BUILD_LOSS, &graph));
+    CHECK_OK(tdmi_window_graph(model, config, TDMI_BUILD_LOSS, TDM_F32, &graph));
     CHECK_OK(tdmi_exec_create(graph, &options, &exec));
     int32_t window[9], *tokens = tdmi_exec_memory(exec, tdmi_graph_find(graph, "tokens"));
     int32_t *targets = tdmi_exec_memory(exec, tdmi_graph_find(graph, "targets"));
@@ -69,7 +69,7 @@ static const char *evaluates(tdm_group *group, void *arg)
     CHECK_OK(tdmi_exec_publish_parameters(exec));
     tdmi_evaluation *evaluation;
     double loss, again;
-    CHECK_OK(tdmi_evaluation_create(model, &config, &val, group, exec, NULL, &evaluation));
+    CHECK_OK(tdmi_evaluation_create(model, &config, TDM_F32, &val, group, exec, NULL, &evaluation));
     CHECK_OK(tdmi_evaluation_run(evaluation, &loss));
     CHECK_OK(tdmi_evaluation_run(evaluation, &again));
     CHECK(loss == again, "%.17g, then %.17g", loss, again);
