@@ -65,6 +65,8 @@ static const cli_option options[] = {
      "what each rank has only its slice of: 1 optimizer, 2 and gradients, 3 and parameters; 0: nothing"},
     {"prefetch", 0, "N", CLI_INT, FIELD(train.prefetch), NULL, 1, 64, NULL, NULL,
      "with --shard 3 on several nodes: blocks whose parameters are gathered ahead of use (1)"},
+    {"offload", 0, "DIR", CLI_TEXT, FIELD(train.offload), NULL, 0, 0, NULL, NULL,
+     "optimizer state in a file there, for models larger than memory"},
     {"bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.bucket_mb), "25", 1e-6, 1048576, NULL, NULL,
      "MiB of gradients that are reduced together; the first bucket takes 1"},
 

@@ -31,6 +31,7 @@ typedef struct tdm_train_options {
     int warmup;                   /* steps of linear warm-up; TDM_UNSET: the model's, at most a tenth of the run */
     const char *schedule;         /* "cosine" (to a tenth), "linear" (to zero), "constant"; NULL: cosine */
     int shard;                    /* 0 to 3; TDM_UNSET: 1 */
+    const char *offload;          /* a folder for a file with the optimizer's state; NULL: it is in memory */
     int prefetch;                 /* units of parameters gathered ahead of use (shard 3 over several nodes); TDM_UNSET: 1 */
     double bucket_mb;             /* TDM_UNSET: 25 */
 

@@ -164,7 +164,7 @@ static tdm_status bind_buckets(tdmi_exec *exec)
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
         tdmi_reducer_slice(exec->reducer, b, &bucket->slice_first, &bucket->slice_count);
-        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer); k++) {
+        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer) && o->offload == NULL; k++) {
             bucket->moment[k] = page_memory(bucket->slice_count * sizeof(float), "optimizer state");
             if (bucket->moment[k] == NULL)
                 return TDM_ERR_NO_MEMORY;
@@ -339,6 +339,8 @@ tdm_status exec_bind(tdmi_exec *exec)
         st = bind_nodes(exec);
     if (st == TDM_OK && exec->bucket != NULL)
         st = bind_words(exec);
+    if (st == TDM_OK && exec->bucket != NULL && exec->options.offload != NULL)
+        st = exec_offload(exec); /* last, as a disk may be full for one rank alone, and what is collective is done */
     return st;
 }
 
@@ -353,11 +355,12 @@ void exec_unbind(tdmi_exec *exec)
         tdmi_free(exec->node[n].name);
     }
     for (int b = 0; exec->bucket != NULL && b < exec->graph->bucket_count; b++) {
-        for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
+        for (int k = 0; k < TDMI_MOMENTS_MAX && exec->options.offload == NULL; k++)
             tdmi_free(exec->bucket[b].moment[k]);
         tdmi_free(exec->bucket[b].segment);
     }
     tdm_reducer_destroy(exec->reducer);
+    exec_offload_end(exec);
     exec_unbind_gathered(exec);
     exec_unshare(exec);
     if (exec->bucket != NULL) {

@@ -22,6 +22,7 @@ typedef struct tdmi_exec_options {
     tdmi_exec *parameters_of;   /* use this executor's parameters (found by name), it must outlive this one; NULL: own */
     tdmi_optimizer optimizer;   /* of a training graph */
     int shard;                  /* as the pipeline was told */
+    const char *offload;        /* a folder: optimizer state lies in a file there instead of in memory; NULL: none */
     double clip;                /* largest gradient norm; 0: the graph was made without clipping */
     int isa;                    /* tdmi_cpu_isa() */
     void (*draw)(void *arg, uint8_t *mask, size_t count, float p); /* fills a dropout mask, in the order of counters */

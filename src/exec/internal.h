@@ -64,6 +64,8 @@ struct tdmi_exec {
     size_t gathered_nbytes; /* 0: it is another executor's */
     tdm_group *node_group; /* with several nodes: the ranks of this one; else NULL */
     tdm_group *leaders;    /* with several nodes: the first rank of each, on those ranks; else NULL */
+    void *offloaded;       /* optimizer state of all buckets in a file, or NULL */
+    size_t offloaded_nbytes;
     double *verdict;       /* VERDICT_COUNT numbers that all ranks add up */
     _Atomic uint64_t *commit; /* one word a rank of the node, shared: 2 step + 1 inside the update of a step, 2 step after it */
     int commit_count, commit_own;
@@ -106,6 +108,10 @@ void exec_mark_meetings(tdmi_exec *exec);
 tdm_status exec_gather_begin(tdmi_exec *exec, const exec_node *node);
 tdm_status exec_gather_end(tdmi_exec *exec, const exec_node *node);
 tdm_status exec_gathers_advance(tdmi_exec *exec);
+/* offload.c: optimizer state of all buckets into a file of options.offload; what an update has left there. */
+tdm_status exec_offload(tdmi_exec *exec);
+void exec_offload_end(tdmi_exec *exec);
+void exec_offload_left(tdmi_exec *exec, int bucket);
 /* update.c */
 void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
 /* Zeroes between and behind the gradients of a bucket, where another bucket in this memory has left something. */

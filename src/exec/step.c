@@ -102,8 +102,10 @@ static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
     exec->in_flight--;
     if (st != TDM_OK)
         return st;
-    if (exec->fused)
+    if (exec->fused) {
+        exec_offload_left(exec, bucket);
         return exec_gather_start(exec, bucket);
+    }
     exec->sum_of_squares += exec_squares_of_slice(exec, bucket);
     return TDM_OK;
 }
@@ -112,6 +114,7 @@ static tdm_status bucket_update(tdmi_exec *exec, int bucket)
 {
     exec_bucket *b = &exec->bucket[bucket];
     exec_update_range(exec, bucket, b->slice_first, b->slice_count, tdmi_reducer_reduced(exec->reducer, bucket));
+    exec_offload_left(exec, bucket);
     return exec_gather_start(exec, bucket);
 }
 

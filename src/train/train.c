@@ -99,6 +99,7 @@ static tdm_status make_executor(tdmi_trainer *t)
     tdmi_exec_options options = {.group = t->group,
                                  .optimizer = s->optimizer,
                                  .shard = s->shard,
+                                 .offload = s->options.offload,
                                  .clip = s->clip,
                                  .isa = tdmi_cpu_isa(),
                                  .draw = draw_mask,

@@ -190,7 +190,7 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
     tdmi_exec_options options = {
         .group = group,
         .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
-        .shard = run->shard, .clip = run->clip, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
+        .shard = run->shard, .offload = run->offload[0] != '\0' ? run->offload : NULL, .clip = run->clip, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
         .feed = feed, .feed_arg = m};
     CHECK_OK(tdmi_exec_create(m->graph, &options, &m->exec));
     CHECK_OK(tiny_init(model, &config, group, m->graph, m->exec));

@@ -15,6 +15,7 @@ typedef struct tiny_run {
     double clip;
     double bucket_mb;
     float dropout;
+    char offload[64];  /* a folder for the optimizer's state; empty: none */
     int windows;       /* of a step, all ranks and micro-batches together; 0: TINY_WINDOWS */
     int stride;        /* window i of a step is window i x stride of the data; 0: 1 */
     int micro_batches; /* that the graph is made for; 0: 1 */
