@@ -15,7 +15,7 @@
 typedef struct train_values {
     tdm_train_options train;
     tdm_launch_options launch;
-    const char *betas, *trace, *order, *precision;
+    const char *betas, *trace, *order;
     double timeout_s;
     bool explain;
 } train_values;
@@ -60,15 +60,14 @@ static const cli_option options[] = {
     {"clip", 0, "X", CLI_NUMBER, FIELD(train.clip), NULL, 0, 1e9, NULL, NULL, "largest norm of the gradient; 0: none"},
     {"betas", 0, "B1,B2", CLI_TEXT, FIELD(betas), NULL, 0, 0, NULL, NULL, "of adamw"},
     {"eps", 0, "X", CLI_NUMBER, FIELD(train.eps), NULL, 1e-30, 1, NULL, NULL, "of adamw"},
-    {"precision", 0, "NAME", CLI_CHOICE, FIELD(precision), "f32", 0, 0, "f32", NULL, "of the whole step"},
+    {"precision", 0, "NAME", CLI_CHOICE, FIELD(train.precision), "f32", 0, 0, "f32|bf16|f16", NULL,
+     "of products and gradients; sums, norms, loss and the parameters themselves are float32"},
     {"shard", 0, "STAGE", CLI_INT, FIELD(train.shard), "1", 0, 3, NULL, NULL,
      "what each rank has only its slice of: 1 optimizer, 2 and gradients, 3 and parameters; 0: nothing"},
-    {"prefetch", 0, "N", CLI_INT, FIELD(train.prefetch), NULL, 1, 64, NULL, NULL,
-     "with --shard 3 on several nodes: blocks whose parameters are gathered ahead of use (1)"},
-    {"offload", 0, "DIR", CLI_TEXT, FIELD(train.offload), NULL, 0, 0, NULL, NULL,
-     "optimizer state in a file there, for models larger than memory"},
-    {"bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.bucket_mb), "25", 1e-6, 1048576, NULL, NULL,
-     "MiB of gradients that are reduced together; the first bucket takes 1"},
+    {"bucket-mb", 0, "X|X,Y,...|auto", CLI_TEXT, FIELD(train.bucket_mb), "25", 0, 0, NULL, NULL,
+     "MiB of gradients that are reduced together, for each bucket; auto: the last reduction ends first"},
+    {"first-bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.first_bucket_mb), NULL, 1e-6, 1048576, NULL, NULL,
+     "of the bucket that is ready first, so that communication starts early (1)"},
 
     {"run", 0, "DIR", CLI_TEXT, FIELD(train.run_dir), NULL, 0, 0, NULL, NULL,
      "folder of the run: metrics, checkpoints, timeline (runs/MODEL)"},
@@ -138,7 +137,7 @@ static int explain(const cli_train_library *library, const train_values *v)
     char *text;
     const char *world = getenv("WORLD_SIZE");
     int ranks = v->launch.ranks > 0 ? v->launch.ranks : world != NULL ? atoi(world) : tdm_launch_default_ranks();
-    tdm_status st = library->explain(&v->train, ranks * v->launch.nodes, ranks, &text);
+    tdm_status st = library->explain(&v->train, ranks * v->launch.nodes, &text);
     if (st != TDM_OK)
         return cli_fail("train", st);
     fputs(text, stdout);

@@ -30,10 +30,10 @@ typedef struct tdm_train_options {
     double lr, weight_decay, clip, beta1, beta2, eps; /* TDM_UNSET: the model's; clip 0: none; sgd: momentum is beta1 */
     int warmup;                   /* steps of linear warm-up; TDM_UNSET: the model's, at most a tenth of the run */
     const char *schedule;         /* "cosine" (to a tenth), "linear" (to zero), "constant"; NULL: cosine */
+    const char *precision;        /* "f32", "bf16", "f16": of products and gradients; NULL: f32 */
     int shard;                    /* 0 to 3; TDM_UNSET: 1 */
-    const char *offload;          /* a folder for a file with the optimizer's state; NULL: it is in memory */
-    int prefetch;                 /* units of parameters gathered ahead of use (shard 3 over several nodes); TDM_UNSET: 1 */
-    double bucket_mb;             /* TDM_UNSET: 25 */
+    const char *bucket_mb;        /* MiB of a bucket: "25"; of the first, the second, ... : "1,25,25"; "auto"; NULL: 25 */
+    double first_bucket_mb;       /* where bucket_mb is one number; TDM_UNSET: 1, or bucket_mb if that is less */
 
     const char *run_dir;    /* NULL: runs/MODEL */
     bool resume;
@@ -73,11 +73,9 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_train_check(const tdm_train_options *optio
  * text, freed with tdm_text_free. Looks at names and sizes only. */
 TDM_API TDM_MUST_CHECK tdm_status tdm_train_newest(const tdm_train_options *options, char **folder_out);
 
-/* tdm_train_explain - all defaults as they would be used and the plan of a step on `world_size` ranks, `local_size` of them on each
- * node: buckets, nodes, memory.
+/* tdm_train_explain - all defaults as they would be used and the plan of a step on `world_size` ranks: buckets, nodes, memory.
  * *text_out: new text, freed with tdm_text_free. Needs no data and starts nothing. */
-TDM_API TDM_MUST_CHECK tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, int local_size,
-                                                        char **text_out);
+TDM_API TDM_MUST_CHECK tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, char **text_out);
 TDM_API void tdm_text_free(char *text);
 
 typedef struct tdm_generate_options {

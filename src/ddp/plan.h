@@ -15,9 +15,10 @@ void tdmi_plan_caps(double cap_mb, double first_mb, size_t *cap, size_t *first_c
 int tdmi_plan_buckets(const size_t *nbytes, int count, const size_t *cap, int cap_count, int *bucket_of);
 
 /* The plan whose last reduction ends first. Item i is ready at ready_s[i], not before item i - 1; reductions run one after the
- * other and take alpha_s + nbytes x beta_s. *finish_s: when the last one ends; *buckets: how many (plan_fastest.c). */
-tdm_status tdmi_plan_fastest(const double *ready_s, const size_t *nbytes, int count, double alpha_s, double beta_s, int *bucket_of,
-                             int *buckets, double *finish_s);
+ * other and take alpha_s + nbytes x beta_s. Of equally fast plans one with few buckets, but none is made larger than `enough`
+ * bytes for that. *finish_s: when the last one ends; *buckets: how many (plan_fastest.c). */
+tdm_status tdmi_plan_fastest(const double *ready_s, const size_t *nbytes, int count, double alpha_s, double beta_s, size_t enough,
+                             int *bucket_of, int *buckets, double *finish_s);
 
 /* Elements of a bucket that holds `used` elements of `elem_size` bytes, padded so that each of `world_size` slices is equal
  * and a multiple of 64 bytes. */

@@ -7,7 +7,8 @@
  *     1 bucket                     [====0123====]
  *     2 buckets              [==012==]  [=3=]            f(j): items 0..j-1 are reduced; later costs grow with f alone, so the
  *     4 buckets  [=0=] [=1=] [=2=] [=3=]                 smallest f is the best beginning of every plan
- * Cost  n^2 / 2 steps, n items.   Source  dynamic programming; greedy for this cost: Shi, Chu, Li, MG-WFBP, arXiv 1912.09268 */
+ * Where several plans end at the same time, the one with few, larger buckets is taken, from the end of backward to its begin.
+ * Cost  n^2 steps, n items.   Source  dynamic programming; greedy for this cost: Shi, Chu, Li, MG-WFBP, arXiv 1912.09268 */
 #include "ddp/plan.h"
 
 #include "core/memory.h"
@@ -33,19 +34,50 @@ static void fill(prefix *best, const double *ready_s, const size_t *nbytes, int 
     }
 }
 
-tdm_status tdmi_plan_fastest(const double *ready_s, const size_t *nbytes, int count, double alpha_s, double beta_s, int *bucket_of,
-                             int *buckets, double *finish_s)
+typedef struct plan {
+    const prefix *best;
+    const double *ready_s;
+    double alpha_s, beta_s, enough;
+} plan;
+
+/* The first item of the last bucket of items 0..end-1, which must be reduced at until_s: as few buckets as that allows, where one
+ * more item does not make it larger than `enough`. */
+static int begin_of_last(const plan *p, int end, double until_s)
+{
+    for (int i = 0; i < p->best[end].begin; i++) {
+        const double nbytes = p->best[end].nbytes - p->best[i].nbytes;
+        const double begin_s = p->best[i].finish_s > p->ready_s[end - 1] ? p->best[i].finish_s : p->ready_s[end - 1];
+        if (nbytes <= p->enough && begin_s + p->alpha_s + nbytes * p->beta_s <= until_s)
+            return i;
+    }
+    return p->best[end].begin;
+}
+
+/* From the last bucket to the first, numbered from their end. */
+static int choose(const plan *p, int count, int *bucket_of)
+{
+    double until_s = p->best[count].finish_s;
+    int buckets = 0;
+    for (int end = count; end > 0; buckets++) {
+        const int begin = begin_of_last(p, end, until_s);
+        until_s -= p->alpha_s + (p->best[end].nbytes - p->best[begin].nbytes) * p->beta_s;
+        for (int i = begin; i < end; i++)
+            bucket_of[i] = buckets;
+        end = begin;
+    }
+    for (int i = 0; i < count; i++)
+        bucket_of[i] = buckets - 1 - bucket_of[i];
+    return buckets;
+}
+
+tdm_status tdmi_plan_fastest(const double *ready_s, const size_t *nbytes, int count, double alpha_s, double beta_s, size_t enough,
+                             int *bucket_of, int *buckets, double *finish_s)
 {
     prefix *best = tdmi_calloc((size_t)count + 1, sizeof *best, "bucket plan");
     if (best == NULL)
         return TDM_ERR_NO_MEMORY;
     fill(best, ready_s, nbytes, count, alpha_s, beta_s);
-    *buckets = 0;
-    for (int end = count; end > 0; end = best[end].begin)
-        ++*buckets;
-    for (int end = count, b = *buckets - 1; end > 0; end = best[end].begin, b--)
-        for (int i = best[end].begin; i < end; i++)
-            bucket_of[i] = b;
+    *buckets = choose(&(plan){best, ready_s, alpha_s, beta_s, (double)enough}, count, bucket_of);
     *finish_s = best[count].finish_s;
     tdmi_free(best);
     return TDM_OK;

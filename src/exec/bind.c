@@ -11,7 +11,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* Zeroed memory in huge pages where the kernel grants them; it is touched here, so lack of it shows now. */
-static void *page_memory(size_t nbytes, const char *label)
+void *exec_page_memory(size_t nbytes, const char *label)
 {
     size_t rounded = (nbytes + 4095) & ~(size_t)4095;
     char *memory = tdmi_aligned_alloc(rounded >= HUGE_PAGE ? HUGE_PAGE : 4096, rounded + 64, label);
@@ -40,14 +40,14 @@ static tdm_status find_parameters_elsewhere(tdmi_exec *exec)
     return TDM_OK;
 }
 
-/* Parameters without buckets: one after the other, 64-byte aligned. */
-static tdm_status bind_plain_parameters(tdmi_exec *exec)
+/* Parameters without buckets: one after the other, they and their copies of 16 bits on cache lines. */
+static tdm_status bind_plain_parameters(tdmi_exec *exec, size_t *elements)
 {
     const tdmi_graph *g = exec->graph;
     size_t total = 0;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1) {
-            exec->parameters = page_memory(total * sizeof(float), "parameters");
+            exec->parameters = exec_page_memory(total * sizeof(float), "parameters");
             if (exec->parameters == NULL)
                 return TDM_ERR_NO_MEMORY;
             total = 0;
@@ -56,9 +56,10 @@ static tdm_status bind_plain_parameters(tdmi_exec *exec)
             if (g->tensor[t].role == TDMI_ROLE_PARAMETER) {
                 if (pass == 1)
                     exec->memory[t] = exec->parameters + total;
-                total += (tdmi_shape_count(&g->tensor[t].shape) + 15) & ~(size_t)15;
+                total += (tdmi_shape_count(&g->tensor[t].shape) + 31) & ~(size_t)31;
             }
     }
+    *elements = total;
     return TDM_OK;
 }
 
@@ -73,7 +74,7 @@ static void bind_parameter(tdmi_exec *exec, tdmi_id t)
 {
     const tdmi_tensor *p = &exec->graph->tensor[t];
     const size_t count = tdmi_shape_count(&p->shape);
-    exec->memory[t] = exec->gathered != NULL ? NULL : exec->bucket[p->bucket].part + p->offset;
+    exec->memory[t] = exec->bucket[p->bucket].parameters + p->offset;
     size_t first = p->offset, within = 0;
     for (int b = p->bucket; within < count; b++, first = 0) {
         exec_bucket *bucket = &exec->bucket[b];
@@ -117,33 +118,42 @@ static tdm_status lay_out_gradients(tdmi_exec *exec)
     return st;
 }
 
-static tdm_status bind_buckets(tdmi_exec *exec)
+static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
 {
     const tdmi_graph *g = exec->graph;
     const tdmi_exec_options *o = &exec->options;
+    size_t total = 0;
     exec->bucket = tdmi_calloc((size_t)g->bucket_count, sizeof *exec->bucket, "executor");
     if (exec->bucket == NULL)
         return TDM_ERR_NO_MEMORY;
     for (int b = 0; b < g->bucket_count; b++)
-        exec->bucket[b].count = g->bucket[b].count;
-    tdm_status st = exec_share(exec);
-    if (st == TDM_OK)
-        st = exec_bind_gathered(exec);
-    if (st == TDM_OK)
-        st = exec_place_parameters(exec);
+        total += exec->bucket[b].count = g->bucket[b].count;
+    *elements = total;
+
+    void *memory;
+    tdm_status st;
+    st = exec_share(exec);
     if (st != TDM_OK)
         return st;
+    st = exec->shared ? tdm_alloc_node(o->group, total * sizeof(float), &memory)
+                      : tdm_alloc(o->group, total * sizeof(float), &memory);
+    if (st != TDM_OK)
+        return tdmi_fail_while(st, "placing %zu parameters", total);
+    exec->parameters = memory;
 
     tdm_reducer_options reduction;
     tdm_reducer_options_init(&reduction);
     reduction.scatter = o->shard > 0;
+    reduction.dtype = g->gradient_type;
     st = tdm_reducer_create(o->group, &reduction, &exec->reducer);
     if (st != TDM_OK)
         return st;
+    size_t at = 0;
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
         snprintf(bucket->name, sizeof bucket->name, "bucket %d %s", b, o->shard > 0 ? "reduce-scatter" : "allreduce");
-        snprintf(bucket->gather_name, sizeof bucket->gather_name, "bucket %d gather", b);
+        bucket->parameters = exec->parameters + at;
+        at += bucket->count;
         bucket->segment = tdmi_calloc((size_t)g->bucket[b].parameters, sizeof *bucket->segment, "executor");
         if (bucket->segment == NULL)
             return TDM_ERR_NO_MEMORY;
@@ -164,27 +174,28 @@ static tdm_status bind_buckets(tdmi_exec *exec)
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
         tdmi_reducer_slice(exec->reducer, b, &bucket->slice_first, &bucket->slice_count);
-        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer) && o->offload == NULL; k++) {
-            bucket->moment[k] = page_memory(bucket->slice_count * sizeof(float), "optimizer state");
+        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer); k++) {
+            bucket->moment[k] = exec_page_memory(bucket->slice_count * sizeof(float), "optimizer state");
             if (bucket->moment[k] == NULL)
                 return TDM_ERR_NO_MEMORY;
         }
     }
     for (tdmi_id t = 0; t < g->tensor_count; t++)
         if (g->tensor[t].role == TDMI_ROLE_GRADIENT)
-            exec->memory[t] = (float *)tdmi_reducer_bucket_memory(exec->reducer, g->tensor[t].bucket) + g->tensor[t].offset;
+            exec->memory[t] = (char *)tdmi_reducer_bucket_memory(exec->reducer, g->tensor[t].bucket) +
+                              g->tensor[t].offset * tdm_dtype_size(g->gradient_type);
     return TDM_OK;
 }
 
 static tdm_status bind_activations(tdmi_exec *exec)
 {
     const tdmi_graph *g = exec->graph;
-    exec->slab = page_memory(g->slab_nbytes, "activations");
+    exec->slab = exec_page_memory(g->slab_nbytes, "activations");
     if (exec->slab == NULL)
         return TDM_ERR_NO_MEMORY;
     for (tdmi_id t = 0; t < g->tensor_count; t++) {
         tdmi_id root = tdmi_graph_root(g, t);
-        if (exec->memory[root] == NULL && g->tensor[root].role != TDMI_ROLE_PARAMETER)
+        if (exec->memory[root] == NULL)
             exec->memory[root] = exec->slab + g->tensor[root].offset;
         exec->memory[t] = exec->memory[root];
     }
@@ -200,9 +211,6 @@ static bool is_compute(tdmi_op op)
     case TDMI_OP_VERDICT:
     case TDMI_OP_UPDATE:
     case TDMI_OP_PARAMETERS_READY:
-    case TDMI_OP_GATHER_START:
-    case TDMI_OP_GATHER_WAIT:
-    case TDMI_OP_RELEASE:
         return false;
     default:
         return true;
@@ -211,13 +219,10 @@ static bool is_compute(tdmi_op op)
 
 static const char *bucket_word(tdmi_op op)
 {
-    return op == TDMI_OP_BUCKET_START   ? "start"
-           : op == TDMI_OP_BUCKET_WAIT  ? "wait"
-           : op == TDMI_OP_UPDATE       ? "update"
-           : op == TDMI_OP_GATHER_START ? "gather start"
-           : op == TDMI_OP_GATHER_WAIT  ? "gather wait"
-           : op == TDMI_OP_RELEASE      ? "release"
-                                        : "parameters ready";
+    return op == TDMI_OP_BUCKET_START  ? "start"
+           : op == TDMI_OP_BUCKET_WAIT ? "wait"
+           : op == TDMI_OP_UPDATE      ? "update"
+                                       : "parameters ready";
 }
 
 /* From the second micro-batch on gradients are added to, whatever the graph's order of writers says of the first. */
@@ -248,7 +253,6 @@ static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *t
     to->op = from->op;
     to->phase = from->phase;
     to->bucket = from->attr.bucket;
-    to->place = from->attr.place;
     size_t name_nbytes = strlen(from->label) + strlen(tdmi_op_text(from->op)) + EXEC_BUCKET_NAME;
     to->name = tdmi_malloc(name_nbytes, "executor");
     if (to->name == NULL)
@@ -294,11 +298,8 @@ static tdm_status bind_nodes(tdmi_exec *exec)
             return st;
         if (g->node[n].op == TDMI_OP_UPDATE)
             exec->fused = false;
-        if (g->node[n].op == TDMI_OP_GATHER_WAIT || g->node[n].op == TDMI_OP_RELEASE)
-            exec_bind_arrival(exec, &g->node[n]);
     }
-    exec_mark_meetings(exec);
-    exec->workspace = page_memory(workspace, "workspace of kernels");
+    exec->workspace = exec_page_memory(workspace, "workspace of kernels");
     return exec->workspace == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
 }
 
@@ -327,20 +328,27 @@ tdm_status exec_bind(tdmi_exec *exec)
     if (exec->memory == NULL)
         return TDM_ERR_NO_MEMORY;
     tdm_status st;
+    size_t elements = 0;
     if (exec->options.parameters_of != NULL)
-        st = g->parameter_nbytes > 0 ? exec_bind_gathered(exec) : find_parameters_elsewhere(exec);
+        st = find_parameters_elsewhere(exec);
     else if (g->bucket_count == 0)
-        st = bind_plain_parameters(exec);
+        st = bind_plain_parameters(exec, &elements);
     else
-        st = bind_buckets(exec);
+        st = bind_buckets(exec, &elements);
+    if (st == TDM_OK)
+        st = exec_bind_copies(exec, elements);
     if (st == TDM_OK)
         st = bind_activations(exec);
     if (st == TDM_OK)
         st = bind_nodes(exec);
-    if (st == TDM_OK && exec->bucket != NULL)
+    if (st == TDM_OK && g->bucket_count > 0)
         st = bind_words(exec);
-    if (st == TDM_OK && exec->bucket != NULL && exec->options.offload != NULL)
-        st = exec_offload(exec); /* last, as a disk may be full for one rank alone, and what is collective is done */
+    const tdmi_id scale = tdmi_graph_find(g, TDMI_LOSS_SCALE);
+    if (st == TDM_OK && scale >= 0) {
+        exec->loss_scale = exec->memory[scale];
+        if (exec->options.scaler == NULL || exec->fused)
+            st = tdmi_fail(TDM_ERR_INTERNAL, "graph %s is in float16: it needs a scaler, and updates that wait for the verdict", g->name);
+    }
     return st;
 }
 
@@ -355,20 +363,20 @@ void exec_unbind(tdmi_exec *exec)
         tdmi_free(exec->node[n].name);
     }
     for (int b = 0; exec->bucket != NULL && b < exec->graph->bucket_count; b++) {
-        for (int k = 0; k < TDMI_MOMENTS_MAX && exec->options.offload == NULL; k++)
+        for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
             tdmi_free(exec->bucket[b].moment[k]);
         tdmi_free(exec->bucket[b].segment);
     }
     tdm_reducer_destroy(exec->reducer);
-    exec_offload_end(exec);
-    exec_unbind_gathered(exec);
     exec_unshare(exec);
     if (exec->bucket != NULL) {
         tdm_free(group, exec->parameters);
+        tdm_free(group, exec->copies);
         tdm_free(group, (void *)exec->commit);
         tdm_free(group, exec->verdict);
     } else {
         tdmi_free(exec->parameters);
+        tdmi_free(exec->copies);
     }
     tdmi_free(exec->bucket);
     tdmi_free(exec->node);

@@ -8,6 +8,7 @@
 #define TDMI_EXEC_EXEC_H
 
 #include "graph/graph.h"
+#include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
 #include "trace/trace.h"
 
@@ -22,8 +23,8 @@ typedef struct tdmi_exec_options {
     tdmi_exec *parameters_of;   /* use this executor's parameters (found by name), it must outlive this one; NULL: own */
     tdmi_optimizer optimizer;   /* of a training graph */
     int shard;                  /* as the pipeline was told */
-    const char *offload;        /* a folder: optimizer state lies in a file there instead of in memory; NULL: none */
     double clip;                /* largest gradient norm; 0: the graph was made without clipping */
+    tdmi_grad_scaler *scaler;   /* of a graph in float16: borrowed, updated by each step; else NULL */
     int isa;                    /* tdmi_cpu_isa() */
     void (*draw)(void *arg, uint8_t *mask, size_t count, float p); /* fills a dropout mask, in the order of counters */
     void *draw_arg;
@@ -37,21 +38,17 @@ typedef struct tdmi_exec_options {
 tdm_status tdmi_exec_create(const tdmi_graph *graph, const tdmi_exec_options *options, tdmi_exec **out);
 void tdmi_exec_destroy(tdmi_exec *exec);
 
-/* Memory of a tensor: INPUT, PARAMETER, OUTPUT or GRADIENT; NULL for others, and for parameters that are gathered. */
+/* Memory of a tensor: INPUT, PARAMETER, OUTPUT or GRADIENT; NULL for others. */
 void *tdmi_exec_memory(tdmi_exec *exec, tdmi_id tensor);
-/* Whether the ranks of this node share one copy of the parameters. */
+/* Whether the ranks of this node share one copy of the parameters: then only one of them initialises it. */
 bool tdmi_exec_shares_parameters(const tdmi_exec *exec);
-/* Stage 3: how many nodes keep a part of the parameters each; 1: all ranks are on one, or of another stage. Collective. */
-tdm_status tdmi_exec_parts(tdm_group *group, int shard, int *parts_out);
-/* The graph, where its parameters are gathered as nodes read them: then graphs on them gather too, and all ranks run those
- * together; else NULL. */
-const tdmi_graph *tdmi_exec_gathers(const tdmi_exec *exec);
 
 typedef struct tdmi_step_result {
     double loss;      /* mean over all targets that count, of all ranks and micro-batches */
     double own_loss;  /* of this rank's */
     double grad_norm; /* of the averaged gradient, before clipping */
     bool stop;        /* some rank asked to stop */
+    bool skipped;     /* float16: the scaled gradient was not finite, so no rank has updated anything */
     bool decided;     /* the verdict was reached: what it says, all ranks return */
     int64_t data_ns, forward_ns, backward_ns, optimizer_ns; /* data: the feed */
     int64_t comm_ns;         /* time during which a collective was under way */
@@ -70,19 +67,14 @@ size_t tdmi_exec_step_events(const tdmi_graph *graph, int ranks);
 /* Forward nodes only; the loss, where there is one, is this rank's. */
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out);
 
-/* Optimizer state in flat slices, for checkpoints. Visits the parts of each parameter that this rank updates:
- * [first, first + count) of parameter tensor `id`, with its values; moment[k] of tdmi_optimizer_moments(), NULL beyond. */
-typedef tdm_status (*tdmi_exec_visit)(void *arg, tdmi_id parameter, size_t first, size_t count, float *values, float *const *moment);
+/* Optimizer state in flat slices, for checkpoints. Visits the parts of each parameter whose state this rank owns:
+ * [first, first + count) of parameter tensor `id`; moment[k] of tdmi_optimizer_moments(), NULL beyond. */
+typedef tdm_status (*tdmi_exec_visit)(void *arg, tdmi_id parameter, size_t first, size_t count, float *const *moment);
 tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *arg);
-/* Visits what this rank has to fill with first or loaded values, so that every copy is filled: all parameters, the node's part
- * of them, or nothing, where another rank fills the shared copy. moment is NULL. Others see them after a publish. */
-tdm_status tdmi_exec_visit_parameters(tdmi_exec *exec, tdmi_exec_visit visit, void *arg);
-/* The same for one parameter whose values are all at hand. */
-void tdmi_exec_set_parameter(tdmi_exec *exec, tdmi_id parameter, const float *values);
 /* The commit word: false while, or after a death during which, some rank was between the first and the last write of an
  * update. Nobody may save or go on then. */
 bool tdmi_exec_is_consistent(const tdmi_exec *exec);
-/* Makes parameters written by this rank visible to all: after initialising or loading. Collective. */
+/* Makes parameters written by this rank visible to all, and their copies of 16 bits: after initialising or loading. Collective. */
 tdm_status tdmi_exec_publish_parameters(tdmi_exec *exec);
 
 size_t tdmi_exec_slab_nbytes(const tdmi_exec *exec);

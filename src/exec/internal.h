@@ -11,8 +11,6 @@ typedef struct exec_node {
     tdmi_op op;
     tdmi_phase phase;
     int bucket;
-    size_t place;             /* GATHER_START: bytes from the start of the parameters' slab */
-    bool meets;               /* GATHER_START, GATHER_WAIT: the ranks of the node meet here */
     bool has_kernel;
     tdmi_bound_kernel bound;
     bool adds;                /* it writes gradients, and a step may have several micro-batches */
@@ -30,20 +28,18 @@ typedef struct exec_segment {
     size_t first, count; /* elements from the start of the bucket */
     size_t within;       /* elements of the parameter before: of one that begins in an earlier bucket */
     bool decay;
+    bool copied; /* it has a copy of 16 bits */
 } exec_segment;
 
 typedef struct exec_bucket {
     size_t count;                   /* elements, padded */
     size_t slice_first, slice_count; /* the part this rank updates */
-    float *part;                    /* [part_count]: the parameters from part_first on; all of them unless they are gathered */
-    size_t part_first, part_count;
+    float *parameters;              /* [count] */
     float *moment[TDMI_MOMENTS_MAX]; /* [slice_count] */
     exec_segment *segment;          /* sorted by first */
     int segment_count;
     char name[EXEC_BUCKET_NAME];    /* of its reduction, in timelines */
-    char gather_name[EXEC_BUCKET_NAME];
-    tdm_work *gathering;            /* all-gather of its parameters under way, or NULL */
-    int64_t gather_started_ns;
+    tdm_work *gathering;            /* all-gather of the new parameters under way, or NULL */
 } exec_bucket;
 
 struct tdmi_exec {
@@ -57,15 +53,12 @@ struct tdmi_exec {
     int body; /* nodes up to the last backward one: run once a micro-batch */
     exec_bucket *bucket; /* graph->bucket_count */
     tdm_reducer *reducer;
-    float *parameters;     /* own parameters, or parts: all buckets, one after the other; NULL with parameters_of */
+    float *parameters;     /* own parameters: all buckets, one after the other; NULL with parameters_of */
+    uint16_t *copies;      /* element by element beside `parameters`, of copy_type; NULL: none, or those of parameters_of */
+    tdm_dtype copy_type;
     bool shared;           /* `parameters` is one copy for the node */
-    int parts, part;       /* stage 3: nodes that keep a part each, and which is this one's; else 1 and 0 */
-    char *gathered;        /* what nodes read, where parameters are gathered; else NULL */
-    size_t gathered_nbytes; /* 0: it is another executor's */
     tdm_group *node_group; /* with several nodes: the ranks of this one; else NULL */
     tdm_group *leaders;    /* with several nodes: the first rank of each, on those ranks; else NULL */
-    void *offloaded;       /* optimizer state of all buckets in a file, or NULL */
-    size_t offloaded_nbytes;
     double *verdict;       /* VERDICT_COUNT numbers that all ranks add up */
     _Atomic uint64_t *commit; /* one word a rank of the node, shared: 2 step + 1 inside the update of a step, 2 step after it */
     int commit_count, commit_own;
@@ -77,7 +70,9 @@ struct tdmi_exec {
     tdmi_optimizer_step update;
     double sum_of_squares; /* of the gradient pieces this rank owns */
     float grad_scale;
-    int in_flight;         /* reductions and gathers started and not waited for */
+    int in_flight;         /* buckets started and not waited for */
+    float *loss_scale;     /* the input of a graph in float16, else NULL */
+    bool skip;             /* the verdict: nothing is updated in this step */
     bool fused;            /* the graph has no UPDATE nodes: updates run inside the reduction */
     int64_t exposed_ns;
     int64_t inside_ns;     /* of advance() without updates, not yet in exposed_ns */
@@ -93,27 +88,28 @@ int exec_body(const tdmi_graph *graph);
 /* bind.c */
 tdm_status exec_bind(tdmi_exec *exec);
 void exec_unbind(tdmi_exec *exec);
+/* Zeroed memory in huge pages where the kernel grants them. */
+void *exec_page_memory(size_t nbytes, const char *label);
+/* copies.c: their memory, beside `elements` parameters that are bound already. */
+tdm_status exec_bind_copies(tdmi_exec *exec, size_t elements);
+/* Copies of parameters [first, first + count) of a bucket that were written without them. */
+void exec_copy_range(tdmi_exec *exec, int bucket, size_t first, size_t count);
+/* All copies, shared out among the ranks that share them. */
+void exec_copy_own_share(tdmi_exec *exec);
 /* sharing.c: whether the ranks of a node share one copy of the parameters, and the groups that keep the copies equal. */
 tdm_status exec_share(tdmi_exec *exec);
 void exec_unshare(tdmi_exec *exec);
-/* Memory of all buckets' parameters, or of this node's parts of them. */
-tdm_status exec_place_parameters(tdmi_exec *exec);
 /* Every rank of the node sees what all ranks of all nodes have written to their slices. */
 tdm_status exec_sharing_meet(tdmi_exec *exec);
-/* gather.c: the slab; where the readers behind this node find the parameters of its bucket; which nodes are meetings. */
-tdm_status exec_bind_gathered(tdmi_exec *exec);
-void exec_unbind_gathered(tdmi_exec *exec);
-void exec_bind_arrival(tdmi_exec *exec, const tdmi_node *node);
-void exec_mark_meetings(tdmi_exec *exec);
-tdm_status exec_gather_begin(tdmi_exec *exec, const exec_node *node);
-tdm_status exec_gather_end(tdmi_exec *exec, const exec_node *node);
-tdm_status exec_gathers_advance(tdmi_exec *exec);
-/* offload.c: optimizer state of all buckets into a file of options.offload; what an update has left there. */
-tdm_status exec_offload(tdmi_exec *exec);
-void exec_offload_end(tdmi_exec *exec);
-void exec_offload_left(tdmi_exec *exec, int bucket);
 /* update.c */
 void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
+/* The whole slice, from its reduced gradient. */
+void exec_update_slice(tdmi_exec *exec, int bucket);
+/* The part of [first, first + count) that a segment holds: elements *at to *at + result. */
+size_t exec_piece(const exec_segment *segment, size_t first, size_t count, size_t *at);
+/* Elements [at, at + count) of a gradient of the graph's type, as float32: itself, or `cell` filled; count <= EXEC_CELL. */
+const float *exec_widened(tdmi_exec *exec, const void *gradient, size_t at, size_t count, float *cell);
+enum { EXEC_CELL = 1024 };
 /* Zeroes between and behind the gradients of a bucket, where another bucket in this memory has left something. */
 void exec_clear_gaps(tdmi_exec *exec, int bucket);
 double exec_squares_of_slice(tdmi_exec *exec, int bucket);

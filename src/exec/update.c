@@ -3,10 +3,11 @@
 
 #include "optim/clip.h"
 
+#include <tandem/compress.h>
+
 #include <string.h>
 
-/* The part of [first, first + count) that a segment holds: elements *at to *at + result. */
-static size_t piece(const exec_segment *seg, size_t first, size_t count, size_t *at)
+size_t exec_piece(const exec_segment *seg, size_t first, size_t count, size_t *at)
 {
     size_t begin = seg->first > first ? seg->first : first;
     size_t end = seg->first + seg->count < first + count ? seg->first + seg->count : first + count;
@@ -18,25 +19,49 @@ void exec_update_range(tdmi_exec *exec, int b, size_t first, size_t count, const
 {
     exec_bucket *bucket = &exec->bucket[b];
     for (int s = 0; s < bucket->segment_count; s++) {
-        size_t at, n = piece(&bucket->segment[s], first, count, &at);
+        size_t at, n = exec_piece(&bucket->segment[s], first, count, &at);
         if (n == 0)
             continue;
         float *moment[TDMI_MOMENTS_MAX];
         for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
             moment[k] = bucket->moment[k] == NULL ? NULL : bucket->moment[k] + (at - bucket->slice_first);
-        tdmi_optimizer_update(&exec->update, bucket->segment[s].decay, bucket->part + (at - bucket->part_first), gradient + (at - first),
+        tdmi_optimizer_update(&exec->update, bucket->segment[s].decay, bucket->parameters + at, gradient + (at - first),
                               moment, n);
+    }
+    exec_copy_range(exec, b, first, count);
+}
+
+const float *exec_widened(tdmi_exec *exec, const void *gradient, size_t at, size_t count, float *cell)
+{
+    const tdm_dtype type = exec->graph->gradient_type;
+    if (type == TDM_F32)
+        return (const float *)gradient + at;
+    tdm_status st = tdm_cast_decompress(type, (const uint16_t *)gradient + at, cell, count);
+    if (st != TDM_OK && exec->inside == TDM_OK)
+        exec->inside = st;
+    return cell;
+}
+
+void exec_update_slice(tdmi_exec *exec, int b)
+{
+    const exec_bucket *bucket = &exec->bucket[b];
+    const void *reduced = tdmi_reducer_reduced(exec->reducer, b);
+    float cell[EXEC_CELL];
+    for (size_t at = 0, n; at < bucket->slice_count; at += n) {
+        n = bucket->slice_count - at < EXEC_CELL ? bucket->slice_count - at : EXEC_CELL;
+        exec_update_range(exec, b, bucket->slice_first + at, n, exec_widened(exec, reduced, at, n, cell));
     }
 }
 
 void exec_clear_gaps(tdmi_exec *exec, int b)
 {
     const exec_bucket *bucket = &exec->bucket[b];
-    float *gradient = tdmi_reducer_bucket_memory(exec->reducer, b);
+    const size_t size = tdm_dtype_size(exec->graph->gradient_type);
+    char *gradient = tdmi_reducer_bucket_memory(exec->reducer, b);
     size_t end = 0;
     for (int s = 0; s <= bucket->segment_count; s++) {
         const size_t next = s < bucket->segment_count ? bucket->segment[s].first : bucket->count;
-        memset(gradient + end, 0, (next - end) * sizeof *gradient);
+        memset(gradient + end * size, 0, (next - end) * size);
         end = s < bucket->segment_count ? next + bucket->segment[s].count : next;
     }
 }
@@ -44,12 +69,19 @@ void exec_clear_gaps(tdmi_exec *exec, int b)
 double exec_squares_of_slice(tdmi_exec *exec, int b)
 {
     exec_bucket *bucket = &exec->bucket[b];
-    const float *reduced = tdmi_reducer_reduced(exec->reducer, b);
+    const void *reduced = tdmi_reducer_reduced(exec->reducer, b);
+    float cell[EXEC_CELL];
     double sum = 0;
     for (int s = 0; s < bucket->segment_count; s++) {
-        size_t at, n = piece(&bucket->segment[s], bucket->slice_first, bucket->slice_count, &at);
-        if (n > 0)
-            sum += tdmi_sum_of_squares(reduced + (at - bucket->slice_first), n);
+        size_t at, n = exec_piece(&bucket->segment[s], bucket->slice_first, bucket->slice_count, &at);
+        if (exec->graph->gradient_type == TDM_F32) {
+            sum += tdmi_sum_of_squares((const float *)reduced + (at - bucket->slice_first), n);
+            continue;
+        }
+        for (size_t end = at + n; at < end; at += n) {
+            n = end - at < EXEC_CELL ? end - at : EXEC_CELL;
+            sum += tdmi_sum_of_squares(exec_widened(exec, reduced, at - bucket->slice_first, n, cell), n);
+        }
     }
     return sum;
 }
@@ -57,9 +89,9 @@ double exec_squares_of_slice(tdmi_exec *exec, int b)
 tdm_status exec_gather_start(tdmi_exec *exec, int b)
 {
     exec_bucket *bucket = &exec->bucket[b];
-    if (exec->shared || exec->size == 1 || exec->options.shard == 0 || exec->gathered != NULL)
+    if (exec->shared || exec->size == 1 || exec->options.shard == 0)
         return TDM_OK;
-    return tdm_all_gather(exec->options.group, bucket->part + bucket->slice_first, bucket->part,
+    return tdm_all_gather(exec->options.group, bucket->parameters + bucket->slice_first, bucket->parameters,
                           bucket->slice_count, TDM_F32, &bucket->gathering);
 }
 
@@ -67,9 +99,16 @@ tdm_status exec_parameters_ready(tdmi_exec *exec, int b)
 {
     if (exec->shared) /* all updates are before all PARAMETERS_READY nodes: one meeting serves the buckets that follow too */
         return b == 0 ? exec_sharing_meet(exec) : TDM_OK;
-    tdm_work *work = exec->bucket[b].gathering;
-    exec->bucket[b].gathering = NULL;
-    return work == NULL ? TDM_OK : tdm_work_wait(work);
+    exec_bucket *bucket = &exec->bucket[b];
+    tdm_work *work = bucket->gathering;
+    bucket->gathering = NULL;
+    if (work == NULL)
+        return TDM_OK;
+    tdm_status st = tdm_work_wait(work);
+    const size_t end = bucket->slice_first + bucket->slice_count;
+    exec_copy_range(exec, b, 0, bucket->slice_first);
+    exec_copy_range(exec, b, end, bucket->count - end);
+    return st;
 }
 
 void exec_commit_begin(tdmi_exec *exec, int64_t step)

@@ -2,7 +2,10 @@
  *
  * Losses and gradients are means over rows x micro-batches x ranks rows, as if all of them counted. Where some do not, or the
  * step is shorter, both are multiplied by rows x micro-batches x ranks / (rows that count anywhere): one number that the ranks
- * learn with the verdict, so that results do not depend on how a batch is cut. It is 1 exactly where all rows count. */
+ * learn with the verdict, so that results do not depend on how a batch is cut. It is 1 exactly where all rows count.
+ *
+ * In float16 the loss was scaled before it was derived. A sum of squares that is not finite, on whatever rank, is the same number
+ * on all: they skip the step together and lower the scale. */
 #include "exec/internal.h"
 
 #include "optim/clip.h"
@@ -15,6 +18,7 @@ void exec_loss_begin(tdmi_exec *exec)
     exec->loss_sum = 0;
     exec->rows = exec->counted = 0;
     exec->bad_loss[0] = '\0';
+    exec->skip = false;
 }
 
 /* Without a verdict before the updates the factor must be known before the first: all rows of the step's batches count. */
@@ -101,14 +105,22 @@ tdm_status exec_verdict(tdmi_exec *exec, double lr, int64_t step, bool ask_stop,
                          (long long)step);
     const double factor = all_rows * exec->size / v[VERDICT_ROWS];
     out->loss = v[VERDICT_LOSS] / exec->size * factor;
-    out->grad_norm = sqrt(v[VERDICT_SQUARES]) * factor;
+    const double unscale = exec->loss_scale == NULL ? 1 : 1 / (double)*exec->loss_scale;
+    out->grad_norm = sqrt(v[VERDICT_SQUARES]) * (factor * unscale);
     if (exec->fused)
+        return TDM_OK;
+    if (exec->loss_scale != NULL)
+        exec->skip = out->skipped = exec->bad_loss[0] == '\0' && isfinite(out->loss) && !isfinite(out->grad_norm);
+    if (exec->loss_scale != NULL)
+        tdmi_grad_scaler_update(exec->options.scaler, exec->skip);
+    if (exec->skip)
         return TDM_OK;
     tdm_status st = all_can_go_on(exec, step, out);
     if (st != TDM_OK)
         return st;
-    tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr,
-                             tdmi_clip_factor(out->grad_norm, exec->options.clip) * (float)factor);
+    const int64_t skipped = exec->loss_scale == NULL ? 0 : exec->options.scaler->skipped; /* no step of the optimizer */
+    tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step - skipped, lr,
+                             tdmi_clip_factor(out->grad_norm, exec->options.clip) * (float)(factor * unscale));
     exec_commit_begin(exec, step);
     return TDM_OK;
 }

@@ -12,7 +12,8 @@ typedef int32_t tdmi_id; /* index of a tensor or node; -1: none */
 
 typedef enum {
     TDMI_ROLE_INPUT,      /* filled by the caller before a step: tokens, targets */
-    TDMI_ROLE_PARAMETER,  /* lives across steps; shared by the ranks of a node */
+    TDMI_ROLE_PARAMETER,  /* float32, lives across steps; shared by the ranks of a node */
+    TDMI_ROLE_COPY,       /* of a parameter, in the 16-bit type that products read; written by who updates the parameter */
     TDMI_ROLE_ACTIVATION, /* lives within a step */
     TDMI_ROLE_GRADIENT,   /* of a parameter; a view into its bucket */
     TDMI_ROLE_OUTPUT      /* read by the caller after a step: loss */
@@ -27,10 +28,10 @@ typedef struct tdmi_tensor {
     tdmi_id producer;  /* node, -1 for inputs and parameters */
     tdmi_id alias;     /* shares the memory of this earlier tensor (in place), or -1 */
     tdmi_id gradient;  /* of a PARAMETER: its gradient tensor, or -1 (frozen, or before autodiff) */
-    tdmi_id parameter; /* of a GRADIENT: its parameter */
+    tdmi_id parameter; /* of a GRADIENT or COPY: its parameter */
     bool decay;        /* PARAMETER: weight decay applies (matrices and embeddings) */
-    int bucket;        /* GRADIENT and PARAMETER after the bucket pass, else -1 */
-    size_t offset;     /* after place: bytes from the start of the slab (ACTIVATION, OUTPUT, INPUT); GRADIENT and PARAMETER:
+    int bucket;        /* GRADIENT, PARAMETER and COPY after the bucket pass, else -1 */
+    size_t offset;     /* after place: bytes from the start of the slab (ACTIVATION, OUTPUT, INPUT); GRADIENT, PARAMETER, COPY:
                           elements from the start of the bucket, after the bucket pass; what is longer than the rest of its
                           bucket goes on in the next ones, whose memory follows (tdmi_graph_last_bucket) */
 } tdmi_tensor;
@@ -49,7 +50,6 @@ typedef struct tdmi_bucket {
     size_t used;     /* elements that belong to parameters */
     int parameters;  /* how many have a part in it */
     bool joined;     /* it begins inside a parameter: its memory follows that of the bucket before, which has no padding */
-    int unit;        /* neighbouring buckets of one unit are gathered and released together */
     size_t offset;   /* after place: bytes from the start of the gradients' slab */
 } tdmi_bucket;
 
@@ -63,15 +63,16 @@ typedef struct tdmi_graph {
     int bucket_count;
     size_t slab_nbytes; /* after place */
     size_t gradient_nbytes; /* after place: of the gradients' slab; buckets may share its memory, one after the other */
-    size_t parameter_nbytes; /* of the slab that parameters are gathered into; 0: they are all on each node */
-    int parts;          /* how many nodes keep a part of the parameters each; 0 and 1: none is gathered */
-    int prefetch;       /* then: units of parameters that come ahead of use */
     bool slices_kept;   /* the rank's reduced slice of each bucket gets memory of its own, as the bucket's is used again */
     int micro_batches;  /* of a step: how often forward and backward nodes run before the reduction; after accumulate, else 1 */
+    tdm_dtype gradient_type; /* of all GRADIENTs and so of the buckets */
     tdmi_id loss;       /* the OUTPUT that backward starts from, or -1 */
     tdm_status status;  /* first error of a builder; checked by tdmi_graph_status */
     char status_text[TDMI_ERROR_TEXT_MAX];
 } tdmi_graph;
+
+/* An INPUT of a graph in float16: what the loss is multiplied with before it is derived. */
+#define TDMI_LOSS_SCALE "loss_scale"
 
 tdmi_graph *tdmi_graph_create(const char *name);
 void tdmi_graph_destroy(tdmi_graph *graph);

@@ -19,7 +19,7 @@ const char *tdmi_shape_text(const tdmi_shape *shape, char *text)
 
 const char *tdmi_role_text(tdmi_role role)
 {
-    static const char *const names[] = {"input", "parameter", "activation", "gradient", "output"};
+    static const char *const names[] = {"input", "parameter", "copy", "activation", "gradient", "output"};
     return (unsigned)role < sizeof names / sizeof names[0] ? names[role] : "unknown";
 }
 
@@ -39,7 +39,7 @@ static void print_operand(FILE *out, const tdmi_graph *g, const char *operand, t
             tdmi_shape_text(&t->shape, shape));
     if (t->bucket >= 0)
         fprintf(out, "@b%d+%zu", t->bucket, t->offset);
-    else if (g->slab_nbytes > 0 && t->role != TDMI_ROLE_PARAMETER && t->role != TDMI_ROLE_GRADIENT)
+    else if (g->slab_nbytes > 0 && t->role != TDMI_ROLE_PARAMETER && t->role != TDMI_ROLE_COPY && t->role != TDMI_ROLE_GRADIENT)
         fprintf(out, "@%zu", t->offset);
 }
 

@@ -57,9 +57,15 @@ static tdm_status check_gradient(const tdmi_graph *g, int id)
     if (t->role == TDMI_ROLE_GRADIENT) {
         if (t->parameter < 0 || t->parameter >= g->tensor_count || g->tensor[t->parameter].role != TDMI_ROLE_PARAMETER)
             return tdmi_verify_fail(g, -1, "%s is the gradient of no parameter", t->name);
-        if (!tdmi_shape_equal(&t->shape, &g->tensor[t->parameter].shape))
+        tdmi_shape expected = g->tensor[t->parameter].shape;
+        expected.dtype = g->gradient_type;
+        if (!tdmi_shape_equal(&t->shape, &expected))
             return tdmi_verify_fail(g, -1, "%s has another shape than its parameter", t->name);
     }
+    if (t->role == TDMI_ROLE_COPY &&
+        (t->parameter < 0 || t->parameter >= g->tensor_count || g->tensor[t->parameter].role != TDMI_ROLE_PARAMETER ||
+         tdmi_shape_count(&t->shape) != tdmi_shape_count(&g->tensor[t->parameter].shape)))
+        return tdmi_verify_fail(g, -1, "%s is the copy of no parameter of its size", t->name);
     if (t->role == TDMI_ROLE_PARAMETER && t->gradient >= 0) {
         if (t->gradient >= g->tensor_count || g->tensor[t->gradient].role != TDMI_ROLE_GRADIENT ||
             g->tensor[t->gradient].parameter != id)
@@ -176,7 +182,5 @@ tdm_status tdmi_graph_verify(const tdmi_graph *g)
         st = tdmi_verify_structure(g);
     if (st == TDM_OK)
         st = tdmi_verify_values(g);
-    if (st == TDM_OK)
-        st = tdmi_verify_updates(g);
-    return st == TDM_OK ? tdmi_verify_gathers(g) : st;
+    return st == TDM_OK ? tdmi_verify_updates(g) : st;
 }

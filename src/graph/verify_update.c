@@ -66,7 +66,7 @@ static tdm_status check_layout(const tdmi_graph *g)
                                 tdmi_graph_parameter_count(g));
     for (int t = 0; t < g->tensor_count; t++) {
         const tdmi_tensor *p = &g->tensor[t];
-        if (p->role == TDMI_ROLE_GRADIENT &&
+        if ((p->role == TDMI_ROLE_GRADIENT || p->role == TDMI_ROLE_COPY) &&
             (p->bucket != g->tensor[p->parameter].bucket || p->offset != g->tensor[p->parameter].offset))
             return tdmi_verify_fail(g, -1, "%s does not lie where its parameter does", p->name);
         if (p->role != TDMI_ROLE_PARAMETER)
@@ -92,7 +92,7 @@ static tdm_status note(const tdmi_graph *g, int i, int *where)
 static tdm_status find_step_node(const tdmi_graph *g, int i, step_nodes *s)
 {
     const tdmi_node *n = &g->node[i];
-    if (n->op < TDMI_OP_BUCKET_START || n->op > TDMI_OP_PARAMETERS_READY)
+    if (n->op < TDMI_OP_BUCKET_START)
         return TDM_OK;
     if (n->op != TDMI_OP_BUCKET_START && s->end_of_step < 0)
         s->end_of_step = i;
@@ -122,7 +122,7 @@ static tdm_status find_step_nodes(const tdmi_graph *g, step_nodes *s)
             return st;
         const tdmi_node *n = &g->node[i];
         for (int k = 0; k < n->in_count; k++)
-            if (n->in[k] >= 0 && g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER)
+            if (n->in[k] >= 0 && (g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER || g->tensor[n->in[k]].role == TDMI_ROLE_COPY))
                 for (int b = g->tensor[n->in[k]].bucket; b <= tdmi_graph_last_bucket(g, n->in[k]); b++)
                     s->of[b].last_read = i;
         for (int k = 0; k < n->out_count; k++)
@@ -175,17 +175,22 @@ static int end_of_gradients(const tdmi_graph *g, const bucket_nodes *at)
     return at->update >= 0 && !g->slices_kept ? at->update : at->wait;
 }
 
+static size_t end_of(const tdmi_graph *g, const tdmi_bucket *b)
+{
+    return b->offset + b->count * tdm_dtype_size(g->gradient_type);
+}
+
 /* Buckets in one piece of memory follow each other. */
 static tdm_status check_gradient_memory(const tdmi_graph *g, const step_nodes *s, int b)
 {
     const tdmi_bucket *x = &g->bucket[b];
-    if (x->offset + x->count * sizeof(float) > g->gradient_nbytes)
+    if (end_of(g, x) > g->gradient_nbytes)
         return tdmi_verify_fail(g, -1, "bucket %d ends behind the gradients' slab of %zu bytes", b, g->gradient_nbytes);
-    if (x->joined && x->offset != x[-1].offset + x[-1].count * sizeof(float))
+    if (x->joined && x->offset != end_of(g, &x[-1]))
         return tdmi_verify_fail(g, -1, "bucket %d does not follow bucket %d, which holds the beginning of a parameter", b, b - 1);
     for (int c = 0; c < g->bucket_count; c++) {
         const tdmi_bucket *y = &g->bucket[c];
-        if (c == b || x->offset >= y->offset + y->count * sizeof(float) || y->offset >= x->offset + x->count * sizeof(float))
+        if (c == b || x->offset >= end_of(g, y) || y->offset >= end_of(g, x))
             continue;
         const int begin = s->of[c].first_write, end = end_of_gradients(g, &s->of[b]);
         if (s->of[b].first_write <= begin && begin < end)
@@ -240,7 +245,7 @@ tdm_status tdmi_verify_updates(const tdmi_graph *g)
         return TDM_OK;
     }
     st = check_layout(g);
-    if (st != TDM_OK || !has_backward(g))
+    if (st != TDM_OK)
         return st;
     step_nodes s = {.verdict = -1, .end_of_step = -1};
     s.of = tdmi_calloc((size_t)g->bucket_count, sizeof *s.of, "verify");

@@ -20,7 +20,8 @@ static tdmi_id value_of(const tdmi_graph *g, tdmi_id t)
 static bool in_slab(const tdmi_graph *g, tdmi_id root)
 {
     const tdmi_role role = g->tensor[root].role;
-    return g->slab_nbytes > 0 && role != TDMI_ROLE_PARAMETER && role != TDMI_ROLE_GRADIENT;
+    return g->slab_nbytes > 0 && role != TDMI_ROLE_PARAMETER && role != TDMI_ROLE_COPY &&
+           role != TDMI_ROLE_GRADIENT;
 }
 
 static bool overlap(const tdmi_graph *g, tdmi_id a, tdmi_id b)
@@ -160,7 +161,7 @@ tdm_status tdmi_verify_values(const tdmi_graph *g)
         return TDM_ERR_NO_MEMORY;
     for (int t = 0; t < g->tensor_count; t++) {
         const tdmi_role role = g->tensor[t].role;
-        cells[t] = (cell){.value = role == TDMI_ROLE_INPUT || role == TDMI_ROLE_PARAMETER ? t : -1, .writer = -1};
+        cells[t] = (cell){.value = role == TDMI_ROLE_INPUT || role == TDMI_ROLE_PARAMETER || role == TDMI_ROLE_COPY ? t : -1, .writer = -1};
     }
     st = walk(g, cells);
     if (st == TDM_OK)

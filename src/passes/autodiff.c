@@ -39,7 +39,13 @@ static draft begin(const tdmi_node *forward, tdmi_op op)
     return d;
 }
 
-/* Parameters are their own roots; what views share is their root's gradient. */
+/* What x is derived as: a copy as its parameter, a view as its root. */
+static tdmi_id source_of(const tape *t, tdmi_id x)
+{
+    const tdmi_id root = tdmi_graph_root(t->g, x);
+    return t->g->tensor[root].role == TDMI_ROLE_COPY ? t->g->tensor[root].parameter : root;
+}
+
 static tdmi_id *gradient_of(tape *t, tdmi_id x)
 {
     const tdmi_id root = tdmi_graph_root(t->g, x);
@@ -50,7 +56,10 @@ static tdmi_id new_gradient(tape *t, tdmi_id of, tdmi_id alias)
 {
     const tdmi_tensor *x = &t->g->tensor[of];
     const bool is_parameter = x->role == TDMI_ROLE_PARAMETER;
-    tdmi_tensor d = {.shape = x->shape, .role = is_parameter ? TDMI_ROLE_GRADIENT : TDMI_ROLE_ACTIVATION, .producer = -1,
+    tdmi_shape shape = x->shape;
+    if (is_parameter)
+        shape.dtype = t->g->gradient_type;
+    tdmi_tensor d = {.shape = shape, .role = is_parameter ? TDMI_ROLE_GRADIENT : TDMI_ROLE_ACTIVATION, .producer = -1,
                      .alias = alias, .gradient = -1, .parameter = is_parameter ? of : -1, .bucket = -1};
     snprintf(d.name, sizeof d.name, "d.%.*s", (int)sizeof d.name - 3, x->name);
     return tdmi_graph_add_tensor(t->g, &d);
@@ -59,7 +68,7 @@ static tdmi_id new_gradient(tape *t, tdmi_id of, tdmi_id alias)
 /* The same memory in the shape of x. */
 static tdmi_id seen_as(tape *t, tdmi_id gradient, tdmi_id x)
 {
-    if (gradient < 0 || tdmi_shape_equal(&t->g->tensor[gradient].shape, &t->g->tensor[x].shape))
+    if (gradient < 0 || t->g->tensor[x].role == TDMI_ROLE_PARAMETER || tdmi_shape_equal(&t->g->tensor[gradient].shape, &t->g->tensor[x].shape))
         return gradient;
     return new_gradient(t, x, gradient);
 }
@@ -78,6 +87,8 @@ static bool may_add(const tape *t, tdmi_id sum, tdmi_id root)
 /* Output k of the draft is a contribution to the gradient of x, or, where that is not needed, goes nowhere. */
 static void output(tape *t, draft *d, int k, tdmi_id x)
 {
+    if (t->g->tensor[x].role == TDMI_ROLE_COPY)
+        x = t->g->tensor[x].parameter;
     const tdmi_id root = tdmi_graph_root(t->g, x), sum = *gradient_of(t, x);
     tdmi_id into = -1;
     if (t->needed[root]) {
@@ -142,7 +153,7 @@ static void inputs(draft *d, int count, const tdmi_id *in)
 static void linear(tape *t, const tdmi_node *n, tdmi_id dy)
 {
     const tdmi_id x = n->in[0], w = n->in[1], b = n->in[2];
-    if (t->needed[tdmi_graph_root(t->g, w)]) {
+    if (t->needed[source_of(t, w)]) {
         draft d = begin(n, TDMI_OP_LINEAR_BACKWARD_WEIGHT);
         inputs(&d, 2, (const tdmi_id[]){dy, x});
         output(t, &d, 0, w);
@@ -150,7 +161,7 @@ static void linear(tape *t, const tdmi_node *n, tdmi_id dy)
             output(t, &d, 1, b);
         finish(t, n, &d);
     }
-    if (t->needed[tdmi_graph_root(t->g, x)]) {
+    if (t->needed[source_of(t, x)]) {
         draft d = begin(n, TDMI_OP_LINEAR_BACKWARD_INPUT);
         inputs(&d, 2, (const tdmi_id[]){dy, w});
         output(t, &d, 0, x);
@@ -186,6 +197,19 @@ static void simple(tape *t, const tdmi_node *n, tdmi_op op, int count, const tdm
     finish(t, n, &d);
 }
 
+/* dy is x's gradient too, in x's type. */
+static void pass_on(tape *t, const tdmi_node *n, tdmi_id x, tdmi_id dy)
+{
+    if (t->g->tensor[x].shape.dtype == t->g->tensor[dy].shape.dtype) {
+        contribute(t, n, x, dy);
+        return;
+    }
+    draft d = begin(n, TDMI_OP_CAST);
+    inputs(&d, 1, &dy);
+    output(t, &d, 0, x);
+    finish(t, n, &d);
+}
+
 static tdm_status backward_of(tape *t, const tdmi_node *n, tdmi_id dy)
 {
     switch (n->op) {
@@ -194,16 +218,18 @@ static tdm_status backward_of(tape *t, const tdmi_node *n, tdmi_id dy)
     case TDMI_OP_LAYERNORM: layernorm(t, n, dy); break;
     case TDMI_OP_RESIDUAL:
         for (int k = 0; k < 2; k++)
-            if (t->needed[tdmi_graph_root(t->g, n->in[k])])
-                contribute(t, n, n->in[k], dy);
+            if (t->needed[source_of(t, n->in[k])])
+                pass_on(t, n, n->in[k], dy);
         break;
+    case TDMI_OP_CAST: pass_on(t, n, n->in[0], dy); break;
     case TDMI_OP_GELU: simple(t, n, TDMI_OP_GELU_BACKWARD, 2, (const tdmi_id[]){dy, n->in[0]}); break;
     case TDMI_OP_ATTENTION:
         simple(t, n, TDMI_OP_ATTENTION_BACKWARD, 4, (const tdmi_id[]){dy, n->in[0], n->out[0], n->out[1]});
         break;
     case TDMI_OP_DROPOUT: simple(t, n, TDMI_OP_DROPOUT_BACKWARD, 2, (const tdmi_id[]){dy, n->in[1]}); break;
     case TDMI_OP_CROSS_ENTROPY:
-        simple(t, n, TDMI_OP_CROSS_ENTROPY_BACKWARD, 3, (const tdmi_id[]){n->in[0], n->in[1], n->out[1]});
+        simple(t, n, TDMI_OP_CROSS_ENTROPY_BACKWARD, 4,
+               (const tdmi_id[]){n->in[0], n->in[1], n->out[1], tdmi_graph_find(t->g, TDMI_LOSS_SCALE)});
         break;
     default:
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s %s has no gradient", tdmi_op_text(n->op), n->label);
@@ -221,7 +247,7 @@ static void mark_needed(tape *t)
     for (int i = 0; i < t->g->node_count; i++) {
         const tdmi_node *n = &t->g->node[i];
         for (int k = 0; k < n->in_count; k++)
-            if (n->in[k] >= 0 && t->needed[tdmi_graph_root(t->g, n->in[k])])
+            if (n->in[k] >= 0 && t->needed[source_of(t, n->in[k])])
                 t->needed[n->out[0]] = true;
     }
 }

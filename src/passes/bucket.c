@@ -7,19 +7,20 @@
 #include "core/memory.h"
 #include "ddp/plan.h"
 
-#define LINE_ELEMENTS 16 /* float32 in a cache line */
+#define LINE ((size_t)64) /* bytes of a cache line */
 
 /* A parameter of several parts begins where all of them end at multiples of the quantum. */
 static size_t begin_of(const tdmi_graph *g, const bucket_item *item, size_t end, int world_size)
 {
     const bool whole = item->count == tdmi_shape_count(&g->tensor[item->parameter].shape);
-    const size_t align = whole ? LINE_ELEMENTS : bucket_quantum(world_size);
+    const size_t align = whole ? LINE / tdm_dtype_size(g->gradient_type) : bucket_quantum(world_size);
     return (end + align - 1) / align * align;
 }
 
 /* Gives each parameter and its gradient (all versions of a sum) their place, and fills the buckets. */
 static void lay_out(tdmi_graph *g, const bucket_item *items, int count, const int *bucket_of, int world_size)
 {
+    const size_t size = tdm_dtype_size(g->gradient_type);
     size_t end = 0;
     for (int i = 0; i < count; i++) {
         tdmi_tensor *p = &g->tensor[items[i].parameter];
@@ -37,10 +38,10 @@ static void lay_out(tdmi_graph *g, const bucket_item *items, int count, const in
         end += items[i].count;
         b->parameters += opens || items[i].within == 0;
         b->used += items[i].count;
-        b->count = tdmi_plan_padded(end, sizeof(float), world_size);
+        b->count = tdmi_plan_padded(end, size, world_size);
     }
     for (int t = 0; t < g->tensor_count; t++) {
-        if (g->tensor[t].role == TDMI_ROLE_GRADIENT) {
+        if (g->tensor[t].role == TDMI_ROLE_GRADIENT || g->tensor[t].role == TDMI_ROLE_COPY) {
             g->tensor[t].bucket = g->tensor[g->tensor[t].parameter].bucket;
             g->tensor[t].offset = g->tensor[g->tensor[t].parameter].offset;
         }
@@ -61,7 +62,7 @@ static void find_starts(const tdmi_graph *g, int *after)
     for (int i = 0; i < g->node_count; i++) {
         const tdmi_node *n = &g->node[i];
         for (int k = 0; k < n->in_count; k++)
-            if (n->in[k] >= 0 && g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER)
+            if (n->in[k] >= 0 && (g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER || g->tensor[n->in[k]].role == TDMI_ROLE_COPY))
                 hold_back(g, n->in[k], i, after);
         for (int k = 0; k < n->out_count; k++)
             if (n->out[k] >= 0 && g->tensor[n->out[k]].role == TDMI_ROLE_GRADIENT)
@@ -105,7 +106,6 @@ static tdm_status fill(tdmi_graph *g, const tdmi_pipeline_options *options, cons
     if (st == TDM_OK) {
         g->bucket_count = buckets;
         lay_out(g, items, count, bucket_of, options->world_size);
-        bucket_number_units(g, items, count, bucket_of);
     }
     tdmi_free(bucket_of);
     return st == TDM_OK ? insert_starts(g) : st;
@@ -125,9 +125,6 @@ tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options)
         return tdmi_fail(TDM_ERR_INVALID, "graph %s has %s", g->name, parameters == 0 ? "no parameters" : "buckets already");
     if (options->bucket_auto && !(options->cost.flops_per_s > 0 && options->cost.bytes_per_s > 0))
         return tdmi_fail(TDM_ERR_INVALID, "buckets cannot be planned without costs of nodes and reductions");
-    if (options->bucket_auto && options->shard == 3 && options->parts > 1)
-        return tdmi_fail(TDM_ERR_UNSUPPORTED, "stage 3 over %d nodes gathers whole blocks, so its buckets cannot be cut for the "
-                         "fastest reduction (--bucket-mb auto); give a size", options->parts);
     bucket_item *items = NULL;
     int count = 0;
     tdm_status st = bucket_items(g, options, &items, &count);

@@ -21,8 +21,6 @@ size_t bucket_quantum(int world_size)
 static int by_readiness(const void *a, const void *b)
 {
     const bucket_item *x = a, *y = b;
-    if (x->block != NULL && (x->block_length == 0) != (y->block_length == 0))
-        return x->block_length == 0 ? 1 : -1;
     if (x->node != y->node)
         return (x->node > y->node) - (x->node < y->node);
     return x->output != y->output ? x->output - y->output : (x->within > y->within) - (x->within < y->within);
@@ -48,12 +46,12 @@ static int caps_of(const tdmi_pipeline_options *options, size_t *caps)
     return 2;
 }
 
-static size_t part_of(const tdmi_pipeline_options *options)
+static size_t part_of(const tdmi_graph *g, const tdmi_pipeline_options *options)
 {
     size_t caps[TDMI_BUCKET_LIST_MAX + 1];
     const int count = caps_of(options, caps);
     const size_t quantum = bucket_quantum(options->world_size);
-    const size_t part = (options->bucket_auto ? AUTO_PART_BYTES : caps[count - 1]) / sizeof(float) / quantum * quantum;
+    const size_t part = (options->bucket_auto ? AUTO_PART_BYTES : caps[count - 1]) / tdm_dtype_size(g->gradient_type) / quantum * quantum;
     return part > quantum ? part : quantum;
 }
 
@@ -76,19 +74,25 @@ static int list(const tdmi_graph *g, size_t part, bucket_item *items)
     return count;
 }
 
+/* Whether t is the parameter or its copy. */
+static bool reads(const tdmi_graph *g, tdmi_id t, tdmi_id parameter)
+{
+    return t == parameter || (t >= 0 && g->tensor[t].role == TDMI_ROLE_COPY && g->tensor[t].parameter == parameter);
+}
+
 /* Readers after the last writer hold a bucket back. */
 static void find_readers(const tdmi_graph *g, bucket_item *items, int count)
 {
     for (int i = 0; i < count; i++)
         for (int n = items[i].node + 1; n < g->node_count; n++)
             for (int k = 0; k < g->node[n].in_count; k++)
-                if (g->node[n].in[k] == items[i].parameter)
+                if (reads(g, g->node[n].in[k], items[i].parameter))
                     items[i].free = n;
 }
 
 tdm_status bucket_items(const tdmi_graph *g, const tdmi_pipeline_options *options, bucket_item **out, int *count)
 {
-    const size_t part = part_of(options);
+    const size_t part = part_of(g, options);
     *count = list(g, part, NULL);
     if (*count > BUCKETS_MAX)
         return tdmi_fail(TDM_ERR_INVALID, "gradients of %zu elements in parts of %zu would be too many buckets, at most %d are "
@@ -97,10 +101,6 @@ tdm_status bucket_items(const tdmi_graph *g, const tdmi_pipeline_options *option
     if (items == NULL)
         return TDM_ERR_NO_MEMORY;
     (void)list(g, part, items);
-    for (int i = 0; i < *count && options->shard == 3 && options->parts > 1; i++) {
-        items[i].block = g->tensor[items[i].parameter].name;
-        items[i].block_length = bucket_block_length(items[i].block);
-    }
     qsort(items, (size_t)*count, sizeof *items, by_readiness);
     find_readers(g, items, *count);
     *out = items;
@@ -128,12 +128,11 @@ tdm_status bucket_plan(const tdmi_graph *g, const tdmi_pipeline_options *options
     double *ready_s = tdmi_malloc((size_t)count * sizeof *ready_s, "bucket pass"), finish_s;
     tdm_status st = nbytes == NULL || ready_s == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
     for (int i = 0; i < count && st == TDM_OK; i++)
-        nbytes[i] = items[i].count * sizeof(float);
+        nbytes[i] = items[i].count * tdm_dtype_size(g->gradient_type);
     if (st == TDM_OK && options->bucket_auto) {
         ready_times(g, &options->cost, items, count, ready_s);
-        st = tdmi_plan_fastest(ready_s, nbytes, count, options->cost.alpha_s, options->cost.beta_s, bucket_of, buckets, &finish_s);
-    } else if (st == TDM_OK && items[0].block != NULL) {
-        *buckets = bucket_plan_units(items, nbytes, count, caps, cap_count, bucket_of);
+        st = tdmi_plan_fastest(ready_s, nbytes, count, options->cost.alpha_s, options->cost.beta_s, AUTO_PART_BYTES,
+                               bucket_of, buckets, &finish_s);
     } else if (st == TDM_OK) {
         *buckets = tdmi_plan_buckets(nbytes, count, caps, cap_count, bucket_of);
     }

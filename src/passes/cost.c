@@ -43,7 +43,7 @@ double tdmi_cost_of_node(const tdmi_graph *g, const tdmi_node *n, const tdmi_cos
 
 double tdmi_cost_of_bucket(const tdmi_graph *g, int bucket, const tdmi_cost *cost)
 {
-    return cost->alpha_s + (double)(g->bucket[bucket].count * sizeof(float)) * cost->beta_s;
+    return cost->alpha_s + (double)(g->bucket[bucket].count * tdm_dtype_size(g->gradient_type)) * cost->beta_s;
 }
 
 tdmi_step_forecast tdmi_cost_forecast(const tdmi_graph *g, const tdmi_cost *cost)

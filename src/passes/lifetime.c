@@ -6,7 +6,7 @@
 bool tdmi_lifetime_in_slab(const tdmi_graph *g, tdmi_id t)
 {
     const tdmi_role role = g->tensor[t].role;
-    return g->tensor[t].alias < 0 && role != TDMI_ROLE_PARAMETER && role != TDMI_ROLE_GRADIENT;
+    return g->tensor[t].alias < 0 && role != TDMI_ROLE_PARAMETER && role != TDMI_ROLE_COPY && role != TDMI_ROLE_GRADIENT;
 }
 
 static void touch(tdmi_lifetime *life, tdmi_id t, int node)

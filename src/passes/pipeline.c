@@ -33,11 +33,11 @@ typedef struct pass {
 
 static const pass passes[] = {
     {"accumulate", true, tdmi_pass_accumulate},
+    {"amp", false, tdmi_pass_amp},
     {"autodiff", true, autodiff},
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},
     {"shard", true, tdmi_pass_shard},
-    {"gather", false, tdmi_pass_gather},
     {"place", false, place},
 };
 

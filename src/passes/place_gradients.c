@@ -33,8 +33,9 @@ tdm_status tdmi_place_gradients(tdmi_graph *g)
     if (blocks == NULL)
         return TDM_ERR_NO_MEMORY;
     for (int b = 0; b < g->bucket_count; b++) {
+        const size_t nbytes = g->bucket[b].count * tdm_dtype_size(g->gradient_type);
         blocks[b] = (tdmi_fit_block){.id = b, .first = -1, .last = -1, .residue = -1};
-        blocks[block_of(g, b)].nbytes += (g->bucket[b].count * sizeof(float) + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN;
+        blocks[block_of(g, b)].nbytes += (nbytes + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN;
     }
     for (int i = 0; i < g->node_count; i++) {
         const tdmi_node *n = &g->node[i];
@@ -49,7 +50,7 @@ tdm_status tdmi_place_gradients(tdmi_graph *g)
         g->bucket[blocks[i].id].offset = blocks[i].offset;
     for (int b = 1; b < g->bucket_count; b++)
         if (g->bucket[b].joined)
-            g->bucket[b].offset = g->bucket[b - 1].offset + g->bucket[b - 1].count * sizeof(float);
+            g->bucket[b].offset = g->bucket[b - 1].offset + g->bucket[b - 1].count * tdm_dtype_size(g->gradient_type);
     tdmi_free(blocks);
     return st;
 }

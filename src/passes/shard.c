@@ -72,7 +72,7 @@ tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options)
     if (g->bucket_count == 0)
         return tdmi_fail(TDM_ERR_INVALID, "graph %s has no buckets: run bucket before shard", g->name);
     int waited = 0;
-    const bool verdict_first = options->clip || options->uncounted;
+    const bool verdict_first = options->clip || options->uncounted || options->precision == TDM_F16;
     /* A lone rank that needs a verdict keeps its whole gradient until then; gradients that add up over micro-
      * batches stay until the last. */
     if (options->shard >= 2 && !(verdict_first && options->world_size == 1) && g->micro_batches == 1) {

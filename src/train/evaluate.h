@@ -11,9 +11,9 @@
 
 typedef struct tdmi_evaluation tdmi_evaluation;
 
-/* Uses the parameters of `training`, which it borrows with the group and the windows. */
-tdm_status tdmi_evaluation_create(const tdmi_model *model, const tdmi_model_config *config, const tdmi_windows *windows,
-                                  tdm_group *group, tdmi_exec *training, const atomic_int *interrupt, tdmi_evaluation **out);
+/* Uses the parameters of `training`, in its precision, which it borrows with the group and the windows. */
+tdm_status tdmi_evaluation_create(const tdmi_model *model, const tdmi_model_config *config, tdm_dtype precision,
+                                  const tdmi_windows *windows, tdm_group *group, tdmi_exec *training, const atomic_int *interrupt, tdmi_evaluation **out);
 void tdmi_evaluation_destroy(tdmi_evaluation *evaluation);
 /* Collective. The mean loss of a token in nats, the same on all ranks. */
 tdm_status tdmi_evaluation_run(tdmi_evaluation *evaluation, double *loss_out);

@@ -1,6 +1,7 @@
 /* explain.c - `tandem train MODEL --explain`: every setting as it would be used, and the plan of a step. */
 #include "core/memory.h"
 #include "kernels/kernel.h"
+#include "train/costs.h"
 #include "train/step_graph.h"
 
 #include <stdio.h>
@@ -37,7 +38,12 @@ static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
         fprintf(to, "clip       gradient norm %g: reduce, verdict of all ranks, update\n", s->clip);
     else
         fprintf(to, "clip       none: %s\n", s->shard > 0 ? "reduce and update in one pass over memory" : "reduce, update");
-    fprintf(to, "precision  f32\nshard      %d: %s\n", s->shard,
+    fprintf(to, "precision  %s\n",
+            s->precision == TDM_BF16  ? "bf16: products and gradients; parameters, norms, statistics and loss are float32"
+            : s->precision == TDM_F16 ? "f16: products and gradients, the loss scaled as GradScaler does; parameters, norms and "
+                                        "loss are float32"
+                                      : "f32");
+    fprintf(to, "shard      %d: %s\n", s->shard,
             s->shard == 0   ? "each rank keeps and updates all parameters"
             : s->shard == 1 ? "each rank updates its slices; one copy of the parameters where all ranks share a node"
                             : "each rank updates its slices; gradients go as soon as they are reduced; one copy of the "
@@ -67,18 +73,33 @@ static void print_memory(FILE *to, const tdmi_settings *s, const tdmi_graph *g, 
             (double)g->gradient_nbytes / mib, state / mib, (double)g->slab_nbytes / mib);
 }
 
-tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, int local_size, char **text_out)
+/* As a list that --bucket-mb takes. */
+static void print_buckets(FILE *to, const tdmi_settings *s, const tdmi_graph *g)
+{
+    const tdmi_step_forecast f = tdmi_cost_forecast(g, &s->cost);
+    size_t nbytes = 0;
+    fprintf(to, "buckets of gradients, MiB:");
+    for (int b = 0; b < g->bucket_count; b++) {
+        nbytes += g->bucket[b].used * sizeof(float);
+        fprintf(to, "%s%.6g", b == 0 ? " " : ",", (double)g->bucket[b].used * sizeof(float) / (1 << 20));
+    }
+    fprintf(to, "\n  %zu bytes in %d%s\n", nbytes, g->bucket_count, s->bucket_auto ? ", the plan whose last reduction ends first" : "");
+    fprintf(to, "  thought to take, on one node: forward and backward %.1f ms, the last reduction ends %.1f ms later\n\n",
+            f.computed_s * 1e3, (f.reduced_s > f.computed_s ? f.reduced_s - f.computed_s : 0) * 1e3);
+}
+
+tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, char **text_out)
 {
     tdmi_settings s;
     tdmi_graph *g = NULL, *forward = NULL;
     tdm_status st = tdmi_settings_resolve(options, &s);
     if (st != TDM_OK)
         return st;
-    const int parts = s.shard == 3 ? world_size / local_size : 1;
-    st = tdmi_step_graph(&s, world_size, parts, &g);
+    s.cost = tdmi_costs_of_node();
+    st = tdmi_step_graph(&s, world_size, &g);
     if (st != TDM_OK)
         return st;
-    tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s, world_size, parts);
+    tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s, world_size);
     forward = s.model->build(&s.config, s.batch, TDMI_BUILD_LOSS, true);
     char *text = NULL, *plan = forward == NULL ? NULL : tdmi_pipeline_explain(forward, &pipeline);
     size_t nbytes;
@@ -88,6 +109,7 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, i
     } else {
         print_settings(to, &s, world_size);
         print_memory(to, &s, g, world_size);
+        print_buckets(to, &s, g);
         fputs(plan, to);
         fclose(to);
         *text_out = text;

@@ -54,6 +54,7 @@ static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
     tdmi_rng_seed(&t->mask_rng, tdmi_rng_stream_seed(t->settings.options.seed, (uint32_t)(step * t->size + t->rank)));
     double lr = tdmi_schedule_lr(&t->schedule, step);
     tdmi_step_result r;
+    const double scale = t->settings.precision == TDM_F16 ? (double)t->scaler.scale : 0; /* this step's */
     const bool traced = is_traced(t, step);
     tdm_status st = tdmi_exec_step(t->exec, step, micro_batches, lr, tdmi_signals_received() == SIGTERM, traced, &r);
     if (st != TDM_OK) {
@@ -81,6 +82,8 @@ static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
                              .comm_exposed_ms = (double)r.comm_exposed_ns / 1e6,
                              .optimizer_ms = (double)r.optimizer_ns / 1e6,
                              .tokens_per_s = (double)tokens / ((double)(end - begin) / 1e9),
+                             .scale = scale,
+                             .skipped = t->scaler.skipped,
                              .val_loss = NAN};
     return TDM_OK;
 }

@@ -132,7 +132,13 @@ static void line_of(const tdmi_step_metrics *m, char line[LINE_BYTES])
     at += put_count(at, "tokens", m->tokens);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         at += put_rounded(at, times[i].name, times[i].value);
-    at += sprintf(at, "\"images_per_s\":null,\"scale\":null,\"skipped\":null,");
+    at += sprintf(at, "\"images_per_s\":null,");
+    if (m->scale > 0) {
+        at += put_exact(at, "scale", m->scale);
+        at += put_count(at, "skipped", m->skipped);
+    } else {
+        at += sprintf(at, "\"scale\":null,\"skipped\":null,");
+    }
     if (isfinite(m->val_loss))
         at += put_exact(at, "val_loss", m->val_loss);
     at[-1] = '}';

@@ -11,6 +11,8 @@ typedef struct tdmi_step_metrics {
     double loss, lr, grad_norm;
     int64_t samples, tokens; /* seen by all ranks since the start of training */
     double step_ms, data_ms, forward_ms, backward_ms, comm_ms, comm_exposed_ms, optimizer_ms, tokens_per_s;
+    double scale;    /* of the loss in float16; 0: no such thing */
+    int64_t skipped; /* steps so far whose gradient overflowed there */
     double val_loss; /* NAN: none at this step */
 } tdmi_step_metrics;
 

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "kernels/kernel.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static tdm_status take_weights(void *arg, const char *name, const float *values,
     if (p < 0 || tdmi_shape_count(&to->graph->tensor[p].shape) != count)
         return tdmi_fail(TDM_ERR_INTERNAL, "first weights of %s: %zu values for a parameter that the graph does not have so", name,
                          count);
-    tdmi_exec_set_parameter(to->exec, p, values);
+    memcpy(tdmi_exec_memory(to->exec, p), values, count * sizeof *values);
     return TDM_OK;
 }
 
@@ -96,9 +97,15 @@ static tdm_status first_weights(tdmi_trainer *t)
     return st;
 }
 
+/* One rank of a node writes a copy that is shared. */
+static bool writes_parameters(const tdmi_trainer *t)
+{
+    return !tdmi_exec_shares_parameters(t->exec) || tdm_group_local_rank(t->group) == 0;
+}
+
 tdm_status tdmi_trainer_init_weights(tdmi_trainer *t)
 {
-    return tdmi_trainer_agree(t, first_weights(t)); /* the agreement is the meeting after it */
+    return tdmi_trainer_agree(t, writes_parameters(t) ? first_weights(t) : TDM_OK); /* the agreement is the meeting after it */
 }
 
 tdm_status tdmi_trainer_peek_init(tdmi_settings *s)
@@ -126,12 +133,13 @@ typedef struct write_target {
     tdmi_safetensors_writer *model, *optimizer;
 } write_target;
 
-static tdm_status write_piece(void *arg, tdmi_id p, size_t first, size_t count, float *values, float *const *moment)
+static tdm_status write_piece(void *arg, tdmi_id p, size_t first, size_t count, float *const *moment)
 {
     write_target *to = arg;
     tdmi_trainer *t = to->trainer;
     const tdmi_tensor *tensor = &t->graph->tensor[p];
     size_t index = file_index(t->graph, p), parameters = tdmi_layout_count(t->model_layout);
+    const float *values = (const float *)tdmi_exec_memory(t->exec, p) + first;
     bool turned = tensor->shape.ndim == 2 && t->settings.model->transposed(tensor->name);
     tdm_status st = turned ? tdmi_safetensors_write_transposed(to->model, index, first, count, values)
                            : tdmi_safetensors_write(to->model, index, first, count, values);
@@ -144,13 +152,14 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
 {
     const tdmi_settings *s = &t->settings;
     tdmi_sampler_position position = tdmi_loader_position(t->loader);
-    char seed[32], windows[32], ranks[32], samples[32], *config = s->model->config_json(&s->config);
+    char seed[32], windows[32], ranks[32], samples[32], scaler[80], *config = s->model->config_json(&s->config);
     if (config == NULL)
         return TDM_ERR_NO_MEMORY;
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->options.seed);
     snprintf(windows, sizeof windows, "%llu", (unsigned long long)t->train_windows.windows);
     snprintf(ranks, sizeof ranks, "%d", t->size);
     snprintf(samples, sizeof samples, "%lld", (long long)t->samples);
+    snprintf(scaler, sizeof scaler, "%a %d %lld", (double)t->scaler.scale, t->scaler.clean, (long long)t->scaler.skipped);
     uint8_t random[TDMI_RNG_STATE_BYTES];
     tdmi_rng_save(&t->mask_rng, random);
     const tdmi_checkpoint_note notes[] = {
@@ -164,6 +173,7 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
         {"samples", samples},
         {"rng", tdmi_rng_variant_name(t->mask_rng.variant)},
         {"dropout_rng", tdmi_rng_dropout_name(t->mask_rng.dropout)},
+        {"grad_scaler", scaler}, /* scale, clean steps, skipped steps */
         {"tandem", tdm_version()},
     };
     tdmi_checkpoint_state state = {.step = (uint64_t)t->step,
@@ -217,9 +227,8 @@ typedef struct read_target {
     const char *folder;
 } read_target;
 
-static tdm_status read_piece(void *arg, tdmi_id p, size_t first, size_t count, float *values, float *const *moment)
+static tdm_status read_piece(void *arg, tdmi_id p, size_t first, size_t count, float *const *moment)
 {
-    (void)values; /* parameters are read before */
     read_target *from = arg;
     tdmi_trainer *t = from->trainer;
     for (int k = 0; k < tdmi_optimizer_moments(&t->settings.optimizer); k++) {
@@ -276,6 +285,24 @@ static tdm_status check_same_run(const tdmi_trainer *t, const tdmi_checkpoint *c
     return st;
 }
 
+/* A run in another precision left the scaler as it was at first. */
+static tdm_status read_scaler(tdmi_trainer *t, const tdmi_checkpoint *c, const char *folder)
+{
+    const char *note = tdmi_checkpoint_note_of(c, "grad_scaler");
+    double scale;
+    int clean;
+    long long skipped;
+    if (note == NULL)
+        return TDM_OK;
+    if (sscanf(note, "%la %d %lld", &scale, &clean, &skipped) != 3 || !(scale > 0) || !isfinite(scale) || clean < 0 || skipped < 0)
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s: its grad_scaler is \"%.64s\"; expected a scale above 0, clean steps and skipped steps",
+                         folder, note);
+    t->scaler.scale = (float)scale;
+    t->scaler.clean = clean;
+    t->scaler.skipped = skipped;
+    return TDM_OK;
+}
+
 static tdm_status load(tdmi_trainer *t, const char *folder)
 {
     tdmi_checkpoint *c;
@@ -283,12 +310,14 @@ static tdm_status load(tdmi_trainer *t, const char *folder)
     if (st != TDM_OK)
         return st;
     st = check_same_run(t, c, folder);
-    if (st == TDM_OK)
+    if (st == TDM_OK && writes_parameters(t))
         st = tdmi_weights_read(tdmi_checkpoint_model(c), folder, t->settings.model, t->graph, t->exec);
     if (st == TDM_OK) {
         read_target from = {t, tdmi_checkpoint_optimizer(c), folder};
         st = tdmi_exec_visit_state(t->exec, read_piece, &from);
     }
+    if (st == TDM_OK)
+        st = read_scaler(t, c, folder);
     const tdmi_checkpoint_state *state = tdmi_checkpoint_state_of(c);
     if (st == TDM_OK) {
         const char *samples = tdmi_checkpoint_note_of(c, "samples");

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EVALUATIONS_A_RUN 10
@@ -15,7 +16,7 @@ void tdm_train_options_init(tdm_train_options *o)
         .layers = TDM_UNSET, .width = TDM_UNSET, .heads = TDM_UNSET, .seq = TDM_UNSET, .vocab = TDM_UNSET,
         .dropout = TDM_UNSET, .val_fraction = TDM_UNSET, .batch = TDM_UNSET, .accum = TDM_UNSET, .steps = TDM_UNSET, .epochs = TDM_UNSET,
         .lr = TDM_UNSET, .weight_decay = TDM_UNSET, .clip = TDM_UNSET, .beta1 = TDM_UNSET, .beta2 = TDM_UNSET,
-        .eps = TDM_UNSET, .warmup = TDM_UNSET, .shard = TDM_UNSET, .prefetch = TDM_UNSET, .bucket_mb = TDM_UNSET, .save_every = TDM_UNSET,
+        .eps = TDM_UNSET, .warmup = TDM_UNSET, .shard = TDM_UNSET, .first_bucket_mb = TDM_UNSET, .save_every = TDM_UNSET,
         .keep = TDM_UNSET, .eval_every = TDM_UNSET, .trace_from = TDM_UNSET, .trace_to = TDM_UNSET,
         .timeout_s = TDM_UNSET,
     };
@@ -105,6 +106,53 @@ static tdm_status resolve_optimizer(const tdm_train_options *o, tdmi_settings *s
     return st;
 }
 
+static tdm_status read_sizes(const char *text, tdmi_settings *s)
+{
+    const char *at = text;
+    for (s->bucket_list_count = 0; s->bucket_list_count < TDMI_BUCKET_LIST_MAX; at++) {
+        char *end;
+        const double mb = strtod(at, &end);
+        if (end == at || !(mb > 0 && mb <= 1 << 20) || (*end != ',' && *end != '\0'))
+            return tdmi_fail(TDM_ERR_INVALID, "--bucket-mb %s: it takes a number of MiB, more than 0 up to %d, a list as 1,25,25, or "
+                             "auto", text, 1 << 20);
+        s->bucket_list_mb[s->bucket_list_count++] = mb;
+        at = end;
+        if (*end == '\0')
+            return TDM_OK;
+    }
+    return tdmi_fail(TDM_ERR_INVALID, "--bucket-mb %s: a list of more than %d sizes", text, TDMI_BUCKET_LIST_MAX);
+}
+
+static tdm_status resolve_buckets(const tdm_train_options *o, tdmi_settings *s)
+{
+    const char *text = o->bucket_mb == NULL ? "25" : o->bucket_mb;
+    s->bucket_auto = strcmp(text, "auto") == 0;
+    tdm_status st = s->bucket_auto ? TDM_OK : read_sizes(text, s);
+    if (st != TDM_OK)
+        return st;
+    if (s->bucket_list_count != 1 && o->first_bucket_mb != TDM_UNSET)
+        return tdmi_fail(TDM_ERR_INVALID, "--first-bucket-mb %g and --bucket-mb %s: the latter says the first bucket's size too",
+                         o->first_bucket_mb, text);
+    if (s->bucket_list_count != 1)
+        return TDM_OK;
+    s->bucket_mb = s->bucket_list_mb[0];
+    s->bucket_list_count = 0;
+    return choose_double("first-bucket-mb", o->first_bucket_mb, s->bucket_mb < 1 ? s->bucket_mb : 1, 0, true, 1 << 20,
+                         &s->first_bucket_mb);
+}
+
+static tdm_status resolve_precision(const tdm_train_options *o, tdmi_settings *s)
+{
+    s->precision = TDM_F32;
+    if (o->precision == NULL || strcmp(o->precision, "f32") == 0)
+        return TDM_OK;
+    if (strcmp(o->precision, "bf16") == 0 || strcmp(o->precision, "f16") == 0) {
+        s->precision = o->precision[0] == 'b' ? TDM_BF16 : TDM_F16;
+        return TDM_OK;
+    }
+    return tdmi_fail(TDM_ERR_INVALID, "--precision %.32s does not exist; there are f32, bf16 and f16", o->precision);
+}
+
 tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
 {
     *s = (tdmi_settings){.options = *o};
@@ -125,11 +173,9 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     if (st == TDM_OK)
         st = choose_double("val-fraction", o->val_fraction, 0.05, 0, false, 0.9, &s->val_fraction);
     if (st == TDM_OK)
-        st = choose_int("shard", o->shard, 1, 0, 3, &s->shard);
-    if (st == TDM_OK && o->prefetch != TDM_UNSET && s->shard != 3)
-        st = tdmi_fail(TDM_ERR_INVALID, "--prefetch is for --shard 3, which gathers parameters; this run has --shard %d", s->shard);
+        st = resolve_precision(o, s);
     if (st == TDM_OK)
-        st = choose_int("prefetch", o->prefetch, 1, 1, 64, &s->prefetch);
+        st = choose_int("shard", o->shard, 1, 0, 3, &s->shard);
     if (st == TDM_OK)
         st = choose_int("save-every", o->save_every, 0, 0, STEPS_MAX, &s->save_every);
     if (st == TDM_OK)
@@ -140,7 +186,7 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
         s->eval_every = every;
     }
     if (st == TDM_OK)
-        st = choose_double("bucket-mb", o->bucket_mb, 25, 0, true, 1 << 20, &s->bucket_mb);
+        st = resolve_buckets(o, s);
     if (st == TDM_OK && (o->trace_from == TDM_UNSET) != (o->trace_to == TDM_UNSET))
         st = tdmi_fail(TDM_ERR_INVALID, "--trace takes FROM:TO, two steps");
     if (st == TDM_OK && o->trace_from != TDM_UNSET && (o->trace_from < 1 || o->trace_to < o->trace_from))
@@ -148,7 +194,6 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     if (st != TDM_OK)
         return st;
     s->steps = steps;
-    s->first_bucket_mb = s->bucket_mb < 1 ? s->bucket_mb : 1;
     if (o->run_dir != NULL && strlen(o->run_dir) >= sizeof s->run_dir - 64)
         return tdmi_fail(TDM_ERR_INVALID, "--run: a path of %zu bytes is too long", strlen(o->run_dir));
     if (o->run_dir != NULL)

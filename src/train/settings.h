@@ -5,6 +5,7 @@
 #include "models/model.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
+#include "passes/passes.h"
 
 #include <tandem/train.h>
 
@@ -22,9 +23,14 @@ typedef struct tdmi_settings {
     double lr, clip;
     int warmup;
     tdmi_schedule_kind schedule;
-    int shard, prefetch, save_every, keep; /* save_every 0: at the end */
+    tdm_dtype precision;
+    int shard, save_every, keep; /* save_every 0: at the end */
     int64_t eval_every;          /* 0 until steps are known */
     double bucket_mb, first_bucket_mb;
+    double bucket_list_mb[TDMI_BUCKET_LIST_MAX]; /* instead of both; */
+    int bucket_list_count;                       /* 0: none */
+    bool bucket_auto;
+    tdmi_cost cost; /* what nodes and reductions are thought to take (costs.h) */
 } tdmi_settings;
 
 /* TDM_ERR_INVALID names the option, its value and what is allowed. */

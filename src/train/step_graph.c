@@ -16,30 +16,31 @@ static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, td
     return TDM_OK;
 }
 
-tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size, int parts)
+tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
 {
     return (tdmi_pipeline_options){.train = true,
+                                   .precision = s->precision,
                                    .world_size = world_size,
                                    .bucket_cap_mb = s->bucket_mb,
                                    .first_bucket_mb = s->first_bucket_mb,
+                                   .bucket_list_mb = s->bucket_list_mb,
+                                   .bucket_list_count = s->bucket_list_count,
+                                   .bucket_auto = s->bucket_auto,
+                                   .cost = s->cost,
                                    .micro_batches = s->micro_batches,
                                    .clip = s->clip > 0,
-                                   .shard = s->shard,
-                                   .parts = parts,
-                                   .prefetch = s->prefetch};
+                                   .shard = s->shard};
 }
 
-tdm_status tdmi_step_graph(const tdmi_settings *s, int world_size, int parts, tdmi_graph **out)
+tdm_status tdmi_step_graph(const tdmi_settings *s, int world_size, tdmi_graph **out)
 {
-    tdmi_pipeline_options options = tdmi_step_pipeline(s, world_size, parts);
+    tdmi_pipeline_options options = tdmi_step_pipeline(s, world_size);
     return finish(s->model->build(&s->config, s->batch, TDMI_BUILD_LOSS, true), &options, out);
 }
 
-tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind,
-                             const tdmi_exec *parameters_of, tdmi_graph **out)
+tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind, tdm_dtype precision,
+                             tdmi_graph **out)
 {
-    tdmi_pipeline_options options = {.train = false, .world_size = 1};
-    if (parameters_of != NULL)
-        options.gather_as = tdmi_exec_gathers(parameters_of);
+    tdmi_pipeline_options options = {.train = false, .world_size = 1, .precision = precision};
     return finish(model->build(config, 1, kind, false), &options, out);
 }

@@ -1,5 +1,6 @@
 /* train.c - a run of one rank from its options to its summary. */
 #include "train/agree.h"
+#include "train/costs.h"
 #include "train/signals.h"
 #include "train/step_graph.h"
 #include "train/trainer.h"
@@ -83,11 +84,12 @@ static tdm_status make_group(tdmi_trainer *t)
 
 static tdm_status make_executor(tdmi_trainer *t)
 {
-    const tdmi_settings *s = &t->settings;
-    int parts;
-    tdm_status st = tdmi_exec_parts(t->group, s->shard, &parts);
+    tdmi_settings *s = &t->settings;
+    tdm_status st = TDM_OK;
+    if (s->bucket_auto) /* else nothing is chosen by them */
+        st = tdmi_costs_of_group(t->group, &s->cost);
     if (st == TDM_OK)
-        st = tdmi_step_graph(s, t->size, parts, &t->graph);
+        st = tdmi_step_graph(s, t->size, &t->graph);
     if (st == TDM_OK)
         st = tdmi_rng_init(&t->mask_rng, s->options.seed);
     const bool chosen = s->options.trace_from != TDM_UNSET;
@@ -99,8 +101,8 @@ static tdm_status make_executor(tdmi_trainer *t)
     tdmi_exec_options options = {.group = t->group,
                                  .optimizer = s->optimizer,
                                  .shard = s->shard,
-                                 .offload = s->options.offload,
                                  .clip = s->clip,
+                                 .scaler = s->precision == TDM_F16 ? &t->scaler : NULL,
                                  .isa = tdmi_cpu_isa(),
                                  .draw = draw_mask,
                                  .draw_arg = &t->mask_rng,
@@ -118,13 +120,14 @@ static tdm_status make_executor(tdmi_trainer *t)
         return st;
     if (t->val_windows.windows == 0)
         return TDM_OK;
-    return tdmi_evaluation_create(s->model, &s->config, &t->val_windows, t->group, t->exec, tdmi_signals_interrupt(),
+    return tdmi_evaluation_create(s->model, &s->config, s->precision, &t->val_windows, t->group, t->exec, tdmi_signals_interrupt(),
                                   &t->evaluation);
 }
 
 static tdm_status prepare(tdmi_trainer *t)
 {
     tdmi_settings *s = &t->settings;
+    tdmi_grad_scaler_init(&t->scaler);
     tdm_status st = open_data(t);
     if (st == TDM_OK)
         st = tdmi_trainer_open_loader(t, (tdmi_sampler_position){0});
@@ -140,6 +143,8 @@ static tdm_status prepare(tdmi_trainer *t)
         st = tdmi_trainer_agree(t, make_executor(t));
     if (st == TDM_OK)
         st = checkpoint != NULL ? tdmi_trainer_load(t, checkpoint) : tdmi_trainer_init_weights(t);
+    if (st == TDM_OK)
+        st = tdmi_exec_publish_parameters(t->exec);
     tdmi_free(checkpoint);
     if (st != TDM_OK)
         return st;
@@ -187,10 +192,10 @@ static tdm_status write_timeline(tdmi_trainer *t)
     return tdmi_trainer_agree(t, st);
 }
 
-/* A piece of text from the trained model, for people; only where tokens are bytes. Ranks that gather parameters all write it. */
+/* A piece of text from the trained model, for people; only where tokens are bytes. */
 static tdm_status print_sample(tdmi_trainer *t)
 {
-    if ((t->rank != 0 && tdmi_exec_gathers(t->exec) == NULL) || t->settings.options.quiet || strcmp(tdmi_tokens_format(t->tokens), "bytes") != 0)
+    if (t->rank != 0 || t->settings.options.quiet || strcmp(tdmi_tokens_format(t->tokens), "bytes") != 0)
         return TDM_OK;
     tdmi_writer *writer;
     tdmi_rng rng;
@@ -208,7 +213,7 @@ static tdm_status print_sample(tdmi_trainer *t)
     }
     text[SAMPLE_BYTES] = '\0';
     tdmi_writer_destroy(writer);
-    if (st == TDM_OK && t->rank == 0)
+    if (st == TDM_OK)
         fprintf(stderr, "\nsample:\n%s\n\n", text);
     return st;
 }
@@ -218,11 +223,8 @@ static tdm_status finish(tdmi_trainer *t)
     tdm_status st = write_timeline(t);
     if (st == TDM_OK)
         st = tdmi_trainer_sample_memory(t);
-    if (st != TDM_OK)
+    if (st != TDM_OK || t->rank != 0)
         return st;
-    const bool done = t->step == t->settings.steps;
-    if (t->rank != 0)
-        return done ? print_sample(t) : TDM_OK;
     tdmi_summary summary = {.model = t->settings.model->name,
                             .parameters = tdmi_graph_parameter_count(t->graph),
                             .ranks = t->size,
@@ -233,7 +235,7 @@ static tdm_status finish(tdmi_trainer *t)
                             .seconds = (double)(tdmi_now_ns() - t->begin_ns) / 1e9};
     st = tdmi_metrics_summarise(t->metrics, &summary);
     tdmi_progress_end(&t->progress);
-    if (st == TDM_OK && done)
+    if (st == TDM_OK && t->step == t->settings.steps)
         st = print_sample(t);
     if (st != TDM_OK || t->settings.options.quiet)
         return st;

@@ -22,6 +22,7 @@ typedef struct tdmi_trainer {
     tdmi_graph *graph;
     tdmi_exec *exec;
     tdmi_evaluation *evaluation; /* NULL where nothing is held out */
+    tdmi_grad_scaler scaler;     /* of float16 */
     tdmi_rng mask_rng;           /* dropout masks of one step of one rank: seeded for each step */
     tdmi_trace *trace;
     int32_t *in_tokens, *in_targets; /* the graph's inputs */

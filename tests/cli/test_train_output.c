@@ -218,6 +218,51 @@ static void reductions_run_while_backward_goes_on(void **state)
     json_decref(root);
 }
 
+/* Padded elements of each bucket, as --explain prints them. */
+static int planned_buckets(const char *bucket_mb, long *elements)
+{
+    program p;
+    int count = 0;
+    const char *words[64], *more[] = {"-n", "2", "--layers", "2", "--width", "64", "--bucket-mb", bucket_mb, "--explain", NULL};
+    train_words("gpt2", more, words);
+    program_start(&p, words);
+    program_wait(&p, 20);
+    for (const char *at = strstr(p.out, "\nbucket 0:"); at != NULL; at = strstr(at + 1, "\nbucket "), count++)
+        if (sscanf(at, "\nbucket %*d: %*d parameters, %*d elements, padded to %ld", &elements[count]) != 1)
+            break;
+    assert_non_null(strstr(p.out, "buckets of gradients, MiB: "));
+    assert_ended(&p, 0, "");
+    return count;
+}
+
+static void the_printed_plan_of_buckets_is_obeyed(void **state)
+{
+    (void)state;
+    static const char *const sizes[] = {"0.05", "0.01,0.1,0.03", "auto", "100"};
+    for (int i = 0; i < 4; i++) {
+        long elements[64];
+        const int planned = planned_buckets(sizes[i], elements);
+        assert_true(i == 3 ? planned == 1 : planned > 1); /* one bucket is one collective */
+        TRAIN_WELL("gpt2", "-n", "2", "--layers", "2", "--width", "64", "--bucket-mb", sizes[i], "--steps", "2", "--trace", "2:2", "--run",
+                   in_folder("plan-%d", i));
+        json_t *root = timeline_of(in_folder("plan-%d", i), 2, 2, 2), *event;
+        size_t k;
+        int found[2] = {0};
+        json_array_foreach(json_object_get(root, "traceEvents"), k, event) {
+            int bucket;
+            if (sscanf(json_string_value(json_object_get(event, "name")), "bucket %d reduce-scatter", &bucket) != 1 ||
+                strstr(json_string_value(json_object_get(event, "name")), "reduce-scatter") == NULL)
+                continue;
+            assert_in_range(bucket, 0, planned - 1);
+            assert_int_equal(json_integer_value(json_object_get(json_object_get(event, "args"), "bytes")), elements[bucket] * 4);
+            found[(int)number(event, "pid")]++;
+        }
+        assert_int_equal(found[0], planned);
+        assert_int_equal(found[1], planned);
+        json_decref(root);
+    }
+}
+
 /* ---- options that shape a run ---- */
 
 static run_lines lines_of(const char *model, const char *run, const char *const *words)
@@ -378,6 +423,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_a_terminal_there_are_lines_and_no_bar),
         cmocka_unit_test(a_terminal_gets_a_bar),
         cmocka_unit_test(the_timeline_holds_the_steps_that_were_asked_for),
+        cmocka_unit_test(the_printed_plan_of_buckets_is_obeyed),
         cmocka_unit_test(reductions_run_while_backward_goes_on),
         cmocka_unit_test(epochs_and_order_decide_what_is_seen),
         cmocka_unit_test(evaluation_comes_at_its_interval_and_at_the_end),

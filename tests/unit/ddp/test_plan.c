@@ -100,7 +100,7 @@ static void the_fastest_plan_is_as_fast_as_the_best_of_all_cuts(void **state)
             ready_s[i] = now_s += (double)(random() % 100) / 100;
             nbytes[i] = (size_t)random() % (random() % 2 ? 400 : 5);
         }
-        assert_int_equal(tdmi_plan_fastest(ready_s, nbytes, count, alpha_s, beta_s, bucket_of, &buckets, &finish_s), TDM_OK);
+        assert_int_equal(tdmi_plan_fastest(ready_s, nbytes, count, alpha_s, beta_s, (size_t)random() % 500, bucket_of, &buckets, &finish_s), TDM_OK);
         assert_true(fabs(finish_s - fastest_by_force(ready_s, nbytes, count, alpha_s, beta_s)) < 1e-9);
         for (int i = 0; i < count;) { /* and the buckets are those */
             const int b = bucket_of[i];
@@ -116,8 +116,23 @@ static void the_fastest_plan_is_as_fast_as_the_best_of_all_cuts(void **state)
     }
     int none = -1;
     double finish_s = -1;
-    assert_int_equal(tdmi_plan_fastest(NULL, NULL, 0, 1, 1, NULL, &none, &finish_s), TDM_OK);
+    assert_int_equal(tdmi_plan_fastest(NULL, NULL, 0, 1, 1, 0, NULL, &none, &finish_s), TDM_OK);
     assert_true(none == 0 && finish_s == 0);
+}
+
+/* Nothing waits: the last item alone decides, so the others may share buckets. */
+static void of_equally_fast_plans_one_with_few_buckets_is_taken(void **state)
+{
+    (void)state;
+    const double ready_s[] = {10, 20, 30, 40, 50};
+    const size_t nbytes[] = {1, 1, 1, 1, 1};
+    int bucket_of[5], buckets;
+    double finish_s;
+    assert_int_equal(tdmi_plan_fastest(ready_s, nbytes, 5, 0.5, 0.5, 100, bucket_of, &buckets, &finish_s), TDM_OK);
+    assert_int_equal(buckets, 2);
+    assert_true(finish_s == 51);
+    assert_int_equal(tdmi_plan_fastest(ready_s, nbytes, 5, 0.5, 0.5, 2, bucket_of, &buckets, &finish_s), TDM_OK);
+    assert_int_equal(buckets, 3);
 }
 
 static void each_bucket_may_have_a_cap_of_its_own(void **state)
@@ -172,6 +187,7 @@ int main(void)
         cmocka_unit_test(an_empty_parameter_opens_no_bucket),
         cmocka_unit_test(every_plan_obeys_the_rule),
         cmocka_unit_test(the_fastest_plan_is_as_fast_as_the_best_of_all_cuts),
+        cmocka_unit_test(of_equally_fast_plans_one_with_few_buckets_is_taken),
         cmocka_unit_test(each_bucket_may_have_a_cap_of_its_own),
         cmocka_unit_test(a_cap_given_alone_holds_for_the_first_bucket_too),
         cmocka_unit_test(padding_gives_each_rank_whole_cache_lines),

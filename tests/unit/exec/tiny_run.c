@@ -15,7 +15,7 @@
 tiny_run *tiny_run_create(int shard, double clip)
 {
     tiny_run *run = mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    *run = (tiny_run){.shard = shard, .clip = clip, .bucket_mb = 0.02, .prefetch = 1};
+    *run = (tiny_run){.shard = shard, .clip = clip, .bucket_mb = 0.02};
     return run;
 }
 
@@ -32,15 +32,15 @@ typedef struct target {
 static tdm_status take(void *arg, const char *name, const float *values, size_t count)
 {
     target *to = arg;
-    (void)count;
-    tdmi_exec_set_parameter(to->exec, tdmi_graph_find(to->graph, name), values);
+    memcpy(tdmi_exec_memory(to->exec, tdmi_graph_find(to->graph, name)), values, count * sizeof *values);
     return TDM_OK;
 }
 
 tdm_status tiny_init(const tdmi_model *model, const tdmi_model_config *config, tdm_group *group, const tdmi_graph *graph, tdmi_exec *exec)
 {
-    (void)group;
-    tdm_status st = model->init(config, 7, take, &(target){graph, exec});
+    tdm_status st = TDM_OK;
+    if (!tdmi_exec_shares_parameters(exec) || tdm_group_local_rank(group) == 0)
+        st = model->init(config, 7, take, &(target){graph, exec});
     return st == TDM_OK ? tdmi_exec_publish_parameters(exec) : st;
 }
 
@@ -60,6 +60,8 @@ typedef struct tiny_model {
     tdmi_graph *graph;
     tdmi_exec *exec;
     tdmi_rng rng;
+    tdmi_grad_scaler scaler;
+    uint32_t step; /* under way */
     int seq, rank, size;
     int rows; /* windows of a rank's micro-batch */
 } tiny_model;
@@ -87,6 +89,8 @@ static tdm_status feed(void *arg, int micro_batch)
             tokens[r * m->seq + i] = token_at(place, (uint32_t)i, 1);
             targets[r * m->seq + i] = target_counts(m->run, window, i) ? token_at(place, (uint32_t)i + 1, 1) : -1;
         }
+    if (m->run->overflow && m->rank == 2 && (m->step == 3 || m->step == 4))
+        *(float *)tdmi_exec_memory(m->exec, tdmi_graph_find(m->graph, TDMI_LOSS_SCALE)) = INFINITY;
     return TDM_OK;
 }
 
@@ -106,30 +110,16 @@ static void keep_gradients(const tiny_model *m, tiny_run *run, double norm)
         run->gradient[i] *= (float)(norm / sqrt(squares));
 }
 
-/* A sum over elements, so that ranks may each add their slices. */
-static tdm_status hash_piece(void *arg, tdmi_id parameter, size_t first, size_t count, float *values, float *const *moment)
+static uint64_t hash_weights(const tdmi_graph *g, tdmi_exec *exec)
 {
-    uint64_t *hash = arg;
-    (void)moment;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        uint64_t h = ((uint64_t)bits << 32 ^ (uint64_t)parameter << 20 ^ (first + i)) * 0xbf58476d1ce4e5b9ull;
-        *hash += (h ^ h >> 29) * 0x94d049bb133111ebull;
-    }
-    return TDM_OK;
-}
-
-/* As rank 0 sees them, or, where no rank has them all, each rank its slices. */
-static void hash_weights(tiny_run *run, const tdmi_graph *g, tdmi_exec *exec, int rank)
-{
-    uint64_t hash = 0;
-    if (tdmi_exec_gathers(exec) != NULL)
-        (void)tdmi_exec_visit_state(exec, hash_piece, &hash);
-    for (tdmi_id t = 0; t < g->tensor_count && rank == 0 && tdmi_exec_gathers(exec) == NULL; t++)
-        if (g->tensor[t].role == TDMI_ROLE_PARAMETER)
-            (void)hash_piece(&hash, t, 0, tdmi_shape_count(&g->tensor[t].shape), tdmi_exec_memory(exec, t), NULL);
-    __atomic_fetch_add(&run->weights, hash, __ATOMIC_SEQ_CST);
+    uint64_t hash = 1469598103934665603ull;
+    for (tdmi_id t = 0; t < g->tensor_count; t++)
+        if (g->tensor[t].role == TDMI_ROLE_PARAMETER) {
+            const unsigned char *bytes = tdmi_exec_memory(exec, t);
+            for (size_t i = 0; i < tdmi_shape_nbytes(&g->tensor[t].shape); i++)
+                hash = (hash ^ bytes[i]) * 1099511628211ull;
+        }
+    return hash;
 }
 
 static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
@@ -138,6 +128,7 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
     size_t heap = 0;
     for (uint32_t step = 1; step <= TINY_STEPS; step++) {
         tdmi_step_result r;
+        m->step = step;
         tdmi_rng_seed(&m->rng, step * 8 + (uint32_t)m->rank);
         CHECK_OK(tdmi_exec_step(m->exec, step, m->graph->micro_batches - run->short_by, 1e-2, false, false, &r));
         CHECK_THAT(tdmi_exec_is_consistent(m->exec));
@@ -149,20 +140,20 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
         if (m->rank == 0) {
             run->loss[step - 1] = r.loss;
             run->grad_norm[step - 1] = r.grad_norm;
+            run->scale[step - 1] = m->scaler.scale;
+            run->skipped[step - 1] = r.skipped;
             run->optimizer_ns += r.optimizer_ns;
             run->comm_exposed_ns += r.comm_exposed_ns;
-            if (step == 1 && run->shard == 0)
+            if (step == 1 && run->shard == 0 && run->precision == TDM_F32)
                 keep_gradients(m, run, r.grad_norm);
         }
     }
-    hash_weights(run, m->graph, m->exec, m->rank);
     if (m->rank == 0) {
         run->allocations = tdmi_memory_allocations() - allocations;
         run->heap_growth = mallinfo2().uordblks > heap ? mallinfo2().uordblks - heap : 0;
+        run->weights = hash_weights(m->graph, m->exec);
         run->shared = tdmi_exec_shares_parameters(m->exec);
-        run->gathers = tdmi_exec_gathers(m->exec) != NULL;
         run->gradient_nbytes = m->graph->gradient_nbytes;
-        run->parameter_nbytes = m->graph->parameter_nbytes;
     }
     return NULL;
 }
@@ -179,18 +170,16 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
     m->size = tdm_group_size(group);
     m->rows = windows_of(run) / m->size / micro_batches;
     m->graph = model->build(&config, m->rows, TDMI_BUILD_LOSS, true);
-    int parts;
-    CHECK_OK(tdmi_exec_parts(group, run->shard, &parts));
-    tdmi_pipeline_options pipeline = {.train = true, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
+    tdmi_pipeline_options pipeline = {.train = true, .precision = run->precision, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
                                       .first_bucket_mb = run->bucket_mb / 4, .micro_batches = micro_batches,
-                                      .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard,
-                                      .parts = parts, .prefetch = run->prefetch};
+                                      .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard};
     CHECK_OK(tdmi_pipeline_run(m->graph, &pipeline));
     CHECK_OK(tdmi_rng_init(&m->rng, 1));
+    tdmi_grad_scaler_init(&m->scaler);
     tdmi_exec_options options = {
         .group = group,
         .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
-        .shard = run->shard, .offload = run->offload[0] != '\0' ? run->offload : NULL, .clip = run->clip, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
+        .shard = run->shard, .clip = run->clip, .scaler = &m->scaler, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
         .feed = feed, .feed_arg = m};
     CHECK_OK(tdmi_exec_create(m->graph, &options, &m->exec));
     CHECK_OK(tiny_init(model, &config, group, m->graph, m->exec));

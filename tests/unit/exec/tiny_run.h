@@ -11,11 +11,12 @@
 
 typedef struct tiny_run {
     /* asked */
-    int shard, prefetch;
+    int shard;
     double clip;
     double bucket_mb;
     float dropout;
-    char offload[64];  /* a folder for the optimizer's state; empty: none */
+    tdm_dtype precision;
+    bool overflow;     /* float16: the gradient of rank 2 overflows in steps 3 and 4 */
     int windows;       /* of a step, all ranks and micro-batches together; 0: TINY_WINDOWS */
     int stride;        /* window i of a step is window i x stride of the data; 0: 1 */
     int micro_batches; /* that the graph is made for; 0: 1 */
@@ -23,6 +24,8 @@ typedef struct tiny_run {
     enum { TINY_ALL_COUNT, TINY_SOME_COUNT, TINY_EVEN_COUNT } counts; /* targets: all; four of five; those of windows 0, 2, ... */
     /* found; written by rank 0 */
     double loss[TINY_STEPS], grad_norm[TINY_STEPS];
+    float scale[TINY_STEPS]; /* after each step */
+    bool skipped[TINY_STEPS];
     uint64_t weights; /* hash of all parameters' bits after the last step */
     uint64_t allocations; /* by tdmi_malloc in the steps after the second, all ranks of a process */
     uint64_t heap_growth; /* bytes of malloc in use, the same steps */
@@ -30,8 +33,7 @@ typedef struct tiny_run {
     float gradient[TINY_GRADIENTS]; /* of the first step, averaged; in the order of parameters, shard 0 with clip only */
     size_t gradient_count;
     int64_t optimizer_ns, comm_exposed_ns; /* of all steps */
-    bool gathers;
-    size_t gradient_nbytes, parameter_nbytes; /* of the graph's slabs */
+    size_t gradient_nbytes; /* of the graph's gradients' slab */
 } tiny_run;
 
 /* Runs on each rank of a group; NULL or what went wrong. `run` lies in memory that all ranks share. */

@@ -50,7 +50,7 @@ static void what_is_given_wins(void **state)
     o.beta1 = 0.8;
     o.clip = 0;
     o.dropout = 0;
-    o.bucket_mb = 0.25;
+    o.bucket_mb = "0.25";
     o.run_dir = "somewhere";
     assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_OK);
     assert_int_equal(s.config.vocab, 256);
@@ -95,9 +95,14 @@ static void what_cannot_be_is_named(void **state)
     CASE(o.clip = -2, "--clip -2");
     CASE(o.optimizer = "lamb", "lamb");
     CASE(o.schedule = "steps", "steps");
-    CASE(o.prefetch = 2, "--prefetch is for --shard 3, which gathers parameters; this run has --shard 1");
     CASE(o.shard = 4, "--shard 4 is out of range; it takes 0 to 3");
-    CASE(o.bucket_mb = 0, "--bucket-mb 0 is out of range");
+    CASE(o.bucket_mb = "0", "--bucket-mb 0: it takes a number of MiB");
+    CASE(o.bucket_mb = "1,,2", "--bucket-mb 1,,2: it takes");
+    CASE(o.bucket_mb = "1,25x", "--bucket-mb 1,25x: it takes");
+    CASE(o.bucket_mb = "fast", "--bucket-mb fast: it takes");
+    CASE((o.bucket_mb = "1,25", o.first_bucket_mb = 2), "--first-bucket-mb 2 and --bucket-mb 1,25");
+    CASE((o.bucket_mb = "auto", o.first_bucket_mb = 2), "--first-bucket-mb 2 and --bucket-mb auto");
+    CASE(o.first_bucket_mb = 0, "--first-bucket-mb 0 is out of range");
     CASE(o.val_fraction = 0.95, "--val-fraction 0.95");
     CASE(o.keep = 0, "--keep 0");
     CASE(o.accum = 0, "--accum 0");
