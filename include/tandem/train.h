@@ -32,6 +32,9 @@ typedef struct tdm_train_options {
     const char *schedule;         /* "cosine" (to a tenth), "linear" (to zero), "constant"; NULL: cosine */
     const char *precision;        /* "f32", "bf16", "f16": of products and gradients; NULL: f32 */
     int shard;                    /* 0 to 3; TDM_UNSET: 1 */
+    const char *remat;            /* activations computed again instead of kept: "none", "blocks", "K" (inside every K-th block), "auto"
+                                     (as few as fit into `memory`); NULL: auto where `memory` is given, else none */
+    size_t memory;                /* bytes that a rank may need for parameters, gradients, optimizer state and activations; 0: no limit */
     const char *bucket_mb;        /* MiB of a bucket: "25"; of the first, the second, ... : "1,25,25"; "auto"; NULL: 25 */
     double first_bucket_mb;       /* where bucket_mb is one number; TDM_UNSET: 1, or bucket_mb if that is less */
 

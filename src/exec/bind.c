@@ -260,7 +260,8 @@ static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *t
     if (strcmp(from->label, "bucket") == 0)
         snprintf(to->name, name_nbytes, "bucket %d %s", from->attr.bucket, bucket_word(from->op));
     else
-        snprintf(to->name, name_nbytes, "%s%s%s", from->label, from->label[0] != '\0' ? " " : "", tdmi_op_text(from->op));
+        snprintf(to->name, name_nbytes, "%s%s%s%s", from->label, from->label[0] != '\0' ? " " : "", tdmi_op_text(from->op),
+                 from->attr.again ? " again" : "");
 
     tdmi_kernel_io io = {.op = from->op, .attr = from->attr, .in_count = from->in_count, .out_count = from->out_count};
     for (int i = 0; i < from->in_count; i++) {
@@ -299,6 +300,9 @@ static tdm_status bind_nodes(tdmi_exec *exec)
         if (g->node[n].op == TDMI_OP_UPDATE)
             exec->fused = false;
     }
+    tdm_status st = exec_bind_draws(exec);
+    if (st != TDM_OK)
+        return st;
     exec->workspace = exec_page_memory(workspace, "workspace of kernels");
     return exec->workspace == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
 }
@@ -382,5 +386,6 @@ void exec_unbind(tdmi_exec *exec)
     tdmi_free(exec->node);
     tdmi_free(exec->slab);
     tdmi_free(exec->workspace);
+    tdmi_free(exec->draw_copies);
     tdmi_free(exec->memory);
 }

@@ -27,7 +27,8 @@ typedef struct tdmi_exec_options {
     tdmi_grad_scaler *scaler;   /* of a graph in float16: borrowed, updated by each step; else NULL */
     int isa;                    /* tdmi_cpu_isa() */
     void (*draw)(void *arg, uint8_t *mask, size_t count, float p); /* fills a dropout mask, in the order of counters */
-    void *draw_arg;
+    void *draw_arg;             /* plain bytes: */
+    size_t draw_nbytes;         /* that are copied before and put back for a mask that is drawn again; 0: none is */
     tdm_status (*feed)(void *arg, int micro_batch); /* fills the INPUTs before each micro-batch; NULL: they are in place */
     void *feed_arg;
     tdmi_trace *trace;          /* borrowed; NULL: none */

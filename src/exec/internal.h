@@ -13,6 +13,8 @@ typedef struct exec_node {
     int bucket;
     bool has_kernel;
     tdmi_bound_kernel bound;
+    int copy;                 /* DRAW_MASK: where the generator's state is kept for a draw that is repeated, or -1 */
+    bool draws_again;         /* it is the repetition */
     bool adds;                /* it writes gradients, and a step may have several micro-batches */
     tdmi_bound_kernel adding; /* then: the kernel that adds to them, for all micro-batches but the first */
     const void *in[TDMI_NODE_IN_MAX];
@@ -49,6 +51,7 @@ struct tdmi_exec {
 
     void **memory; /* of each tensor; NULL where it has none */
     char *slab, *workspace;
+    char *draw_copies; /* states of the generator; NULL: no mask is drawn again */
     exec_node *node;
     int body; /* nodes up to the last backward one: run once a micro-batch */
     exec_bucket *bucket; /* graph->bucket_count */
@@ -117,6 +120,9 @@ tdm_status exec_gather_start(tdmi_exec *exec, int bucket);
 tdm_status exec_parameters_ready(tdmi_exec *exec, int bucket);
 void exec_commit_begin(tdmi_exec *exec, int64_t step);
 void exec_commit_end(tdmi_exec *exec, int64_t step);
+/* draw.c: once nodes are bound; and a DRAW_MASK node. */
+tdm_status exec_bind_draws(tdmi_exec *exec);
+void exec_draw(tdmi_exec *exec, const exec_node *node);
 /* verdict.c: before the first micro-batch; behind the node of the loss in each; and what all ranks say of the step. */
 void exec_loss_begin(tdmi_exec *exec);
 tdm_status exec_loss_take(tdmi_exec *exec, const exec_node *node, int64_t step);

@@ -102,12 +102,6 @@ static void fused_update(void *arg, int bucket, size_t first, size_t count, cons
     exec->updating_ns += tdmi_now_ns() - begin;
 }
 
-static tdm_status run_draw(tdmi_exec *exec, exec_node *node)
-{
-    exec->options.draw(exec->options.draw_arg, node->out[0], tdmi_shape_count(&node->bound.io.out[0]), node->bound.io.attr.p);
-    return TDM_OK;
-}
-
 static tdm_status bucket_start(tdmi_exec *exec, int bucket)
 {
     exec->in_flight++;
@@ -160,7 +154,7 @@ static tdm_status run_compute(tdmi_exec *exec, exec_node *node, int64_t step)
     tdmi_kernel_run(node->adds && exec->micro_batch > 0 ? &node->adding : &node->bound, node->in, node->out, exec->workspace);
     if (communicates)
         tdmi_kernels_set_pause(NULL, NULL);
-    return node->op == TDMI_OP_CROSS_ENTROPY ? exec_loss_take(exec, node, step) : TDM_OK;
+    return node->op == TDMI_OP_CROSS_ENTROPY && node->phase == TDMI_PHASE_FORWARD ? exec_loss_take(exec, node, step) : TDM_OK;
 }
 
 /* Time during which at least one bucket was under way: the union of their intervals, which start in order. */
@@ -202,7 +196,8 @@ static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
 {
     switch (node->op) {
     case TDMI_OP_DRAW_MASK:
-        return run_draw(exec, node);
+        exec_draw(exec, node);
+        return TDM_OK;
     case TDMI_OP_BUCKET_START:
         if (exec->micro_batch + 1 < exec->micro_batches)
             return TDM_OK; /* the gradients of the step's last micro-batch complete the sum */

@@ -104,6 +104,7 @@ typedef struct tdmi_attr {
     uint64_t counter;    /* DRAW_MASK: its place in the order of draws of a step */
     uint32_t accumulate; /* bit i: output i is added to */
     int micro_batches;   /* CROSS_ENTROPY and its backward: of a step */
+    bool again;          /* a forward node that is listed a second time, in backward: its results were not kept */
     int bucket;          /* communication and optimizer nodes */
 } tdmi_attr;
 

@@ -49,6 +49,8 @@ static void print_node(FILE *out, const tdmi_graph *g, int i)
     fprintf(out, "%4d %-13s %-22s %s", i, tdmi_phase_text(n->phase), tdmi_op_text(n->op), n->label);
     if (n->attr.bucket >= 0)
         fprintf(out, " bucket %d", n->attr.bucket);
+    if (n->attr.again)
+        fprintf(out, " again");
     if (n->op == TDMI_OP_DRAW_MASK)
         fprintf(out, " p %g draw %llu", (double)n->attr.p, (unsigned long long)n->attr.counter);
     for (int k = 0; k < n->in_count; k++)

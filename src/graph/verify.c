@@ -125,7 +125,7 @@ static tdm_status check_node(const tdmi_graph *g, int i)
         return tdmi_verify_fail(g, i, "it has %d inputs and %d outputs instead of %d and %d", n->in_count, n->out_count,
                                 info->in_count, info->out_count);
     for (int j = 0; n->op == TDMI_OP_DRAW_MASK && j < i; j++)
-        if (g->node[j].op == TDMI_OP_DRAW_MASK && g->node[j].attr.counter == n->attr.counter)
+        if (!n->attr.again && g->node[j].op == TDMI_OP_DRAW_MASK && g->node[j].attr.counter == n->attr.counter)
             return tdmi_verify_fail(g, i, "it draws the same numbers as node %d (%s)", j, g->node[j].label);
     return check_operands(g, i);
 }

@@ -1,6 +1,8 @@
 /* cost.c - products by their multiplications, everything else by the memory it moves. */
 #include "passes/cost.h"
 
+#define DRAW_BYTES 24 /* a random number takes as long as moving so many */
+
 static double count(const tdmi_graph *g, tdmi_id t)
 {
     return t < 0 ? 0 : (double)tdmi_shape_count(&g->tensor[t].shape);
@@ -33,7 +35,7 @@ double tdmi_cost_of_node(const tdmi_graph *g, const tdmi_node *n, const tdmi_cos
     const double products = flops(g, n);
     if (products > 0)
         return products / cost->flops_per_s;
-    double nbytes = 0;
+    double nbytes = n->op == TDMI_OP_DRAW_MASK ? DRAW_BYTES * count(g, n->out[0]) : 0;
     for (int k = 0; k < n->in_count; k++)
         nbytes += n->in[k] < 0 ? 0 : (double)tdmi_shape_nbytes(&g->tensor[n->in[k]].shape);
     for (int k = 0; k < n->out_count; k++)

@@ -12,6 +12,7 @@
 #include "passes/cost.h"
 
 #define TDMI_BUCKET_LIST_MAX 64
+#define TDMI_REMAT_AUTO (-1)
 
 typedef struct tdmi_pipeline_options {
     bool train;             /* false: forward only (evaluation, generation): inplace and place alone */
@@ -23,6 +24,9 @@ typedef struct tdmi_pipeline_options {
     int bucket_list_count;
     bool bucket_auto;       /* instead of all: the plan whose last reduction ends first, by `cost` */
     tdmi_cost cost;         /* all zero: not known */
+    int remat;              /* 0: every activation is kept; k: those inside every k-th block are computed again; or AUTO: */
+    size_t memory_nbytes;   /* as few as let the slab, the gradients and what lies beside them fit into so much */
+    size_t memory_beside_nbytes; /* parameters, optimizer state */
     int micro_batches;      /* of a step; 0: one */
     bool uncounted;         /* targets may be below zero: how many count is known with the verdict, so updates wait for it */
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */
@@ -38,6 +42,8 @@ tdm_status tdmi_pass_amp(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Backward nodes for everything the loss depends on; gradients of parameters used twice are summed in place.
  * TDM_ERR_INVALID: no loss, or a parameter that the loss does not depend on. */
 tdm_status tdmi_pass_autodiff(tdmi_graph *g);
+/* Forward nodes listed again in backward, instead of keeping what they compute. */
+tdm_status tdmi_pass_remat(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Element-wise results take the memory of an input that nobody reads afterwards. */
 tdm_status tdmi_pass_inplace(tdmi_graph *g);
 /* Parameters and gradients into buckets in the order gradients become ready, each on a cache line; BUCKET_START after the
@@ -53,6 +59,8 @@ tdm_status tdmi_place_gradients(tdmi_graph *g);
 
 /* A failed pass leaves a graph that can only be destroyed. */
 tdm_status tdmi_pipeline_run(tdmi_graph *g, const tdmi_pipeline_options *options);
+/* The passes that follow remat, for its forecasts of memory. */
+tdm_status tdmi_pipeline_behind_remat(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* What the passes do to a copy of g, for --explain: a line a pass, then the buckets and nodes of the result and its memory.
  * New text (tdmi_free); NULL with the error text of the pass that failed. */
 char *tdmi_pipeline_explain(const tdmi_graph *g, const tdmi_pipeline_options *options);

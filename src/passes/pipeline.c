@@ -35,6 +35,7 @@ static const pass passes[] = {
     {"accumulate", true, tdmi_pass_accumulate},
     {"amp", false, tdmi_pass_amp},
     {"autodiff", true, autodiff},
+    {"remat", true, tdmi_pass_remat},
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},
     {"shard", true, tdmi_pass_shard},
@@ -73,6 +74,18 @@ static tdm_status run(tdmi_graph *g, const tdmi_pipeline_options *options, FILE 
     log_debug(TDM_LOG_GRAPH, "graph %s: %d nodes, %d buckets, slab %zu bytes", g->name, g->node_count, g->bucket_count,
               g->slab_nbytes);
     return TDM_OK;
+}
+
+tdm_status tdmi_pipeline_behind_remat(tdmi_graph *g, const tdmi_pipeline_options *options)
+{
+    const size_t count = sizeof passes / sizeof passes[0];
+    size_t i = 0;
+    while (passes[i].run != tdmi_pass_remat)
+        i++;
+    tdm_status st = TDM_OK;
+    for (i++; i < count && st == TDM_OK; i++)
+        st = passes[i].run(g, options);
+    return st;
 }
 
 tdm_status tdmi_pipeline_run(tdmi_graph *g, const tdmi_pipeline_options *options)

@@ -48,6 +48,12 @@ static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
             : s->shard == 1 ? "each rank updates its slices; one copy of the parameters where all ranks share a node"
                             : "each rank updates its slices; gradients go as soon as they are reduced; one copy of the "
                               "parameters where all ranks share a node");
+    if (s->remat == TDMI_REMAT_AUTO)
+        fprintf(to, "remat      auto: as little is computed again as fits into %.1f MiB\n", (double)s->options.memory / (1 << 20));
+    else if (s->remat > 0)
+        fprintf(to, "remat      of every %d. block the input is kept, its inside computed again\n", s->remat);
+    else
+        fprintf(to, "remat      none: activations are kept\n");
     fprintf(to, "order      %s, seed %llu; the last %g of the tokens validate\n",
             s->options.sequential ? "sequential" : "shuffled as DistributedSampler does", (unsigned long long)s->options.seed,
             s->val_fraction);
@@ -77,11 +83,12 @@ static void print_memory(FILE *to, const tdmi_settings *s, const tdmi_graph *g, 
 static void print_buckets(FILE *to, const tdmi_settings *s, const tdmi_graph *g)
 {
     const tdmi_step_forecast f = tdmi_cost_forecast(g, &s->cost);
+    const size_t size = tdm_dtype_size(g->gradient_type);
     size_t nbytes = 0;
     fprintf(to, "buckets of gradients, MiB:");
     for (int b = 0; b < g->bucket_count; b++) {
-        nbytes += g->bucket[b].used * sizeof(float);
-        fprintf(to, "%s%.6g", b == 0 ? " " : ",", (double)g->bucket[b].used * sizeof(float) / (1 << 20));
+        nbytes += g->bucket[b].used * size;
+        fprintf(to, "%s%.6g", b == 0 ? " " : ",", (double)(g->bucket[b].used * size) / (1 << 20));
     }
     fprintf(to, "\n  %zu bytes in %d%s\n", nbytes, g->bucket_count, s->bucket_auto ? ", the plan whose last reduction ends first" : "");
     fprintf(to, "  thought to take, on one node: forward and backward %.1f ms, the last reduction ends %.1f ms later\n\n",

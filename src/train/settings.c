@@ -106,6 +106,25 @@ static tdm_status resolve_optimizer(const tdm_train_options *o, tdmi_settings *s
     return st;
 }
 
+static tdm_status resolve_remat(const tdm_train_options *o, tdmi_settings *s)
+{
+    const char *text = o->remat != NULL ? o->remat : o->memory > 0 ? "auto" : "none";
+    char *end;
+    const long every = strtol(text, &end, 10);
+    if (strcmp(text, "auto") == 0)
+        s->remat = TDMI_REMAT_AUTO;
+    else if (strcmp(text, "none") == 0 || strcmp(text, "blocks") == 0)
+        s->remat = text[0] == 'b';
+    else if (end != text && *end == '\0' && every >= 1 && every <= 1000)
+        s->remat = (int)every;
+    else
+        return tdmi_fail(TDM_ERR_INVALID, "--remat %s: it takes none, blocks, K from 1 to 1000 (every K-th block) or auto", text);
+    if ((s->remat == TDMI_REMAT_AUTO) != (o->memory > 0))
+        return o->memory > 0 ? tdmi_fail(TDM_ERR_INVALID, "--memory is a limit for --remat auto; --remat %s has none", text)
+                             : tdmi_fail(TDM_ERR_INVALID, "--remat auto needs a limit: --memory SIZE, as 2G");
+    return TDM_OK;
+}
+
 static tdm_status read_sizes(const char *text, tdmi_settings *s)
 {
     const char *at = text;
@@ -187,6 +206,8 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     }
     if (st == TDM_OK)
         st = resolve_buckets(o, s);
+    if (st == TDM_OK)
+        st = resolve_remat(o, s);
     if (st == TDM_OK && (o->trace_from == TDM_UNSET) != (o->trace_to == TDM_UNSET))
         st = tdmi_fail(TDM_ERR_INVALID, "--trace takes FROM:TO, two steps");
     if (st == TDM_OK && o->trace_from != TDM_UNSET && (o->trace_from < 1 || o->trace_to < o->trace_from))

@@ -16,6 +16,13 @@ static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, td
     return TDM_OK;
 }
 
+/* Parameters with their copies, and the optimizer's state, of a rank. */
+static size_t beside(const tdmi_settings *s, int world_size)
+{
+    const size_t copies = s->precision == TDM_F32 ? 0 : 2, share = s->shard > 0 ? (size_t)world_size : 1;
+    return s->parameters * (sizeof(float) + copies) + s->parameters * sizeof(float) * (size_t)tdmi_optimizer_moments(&s->optimizer) / share;
+}
+
 tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
 {
     return (tdmi_pipeline_options){.train = true,
@@ -27,6 +34,9 @@ tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
                                    .bucket_list_count = s->bucket_list_count,
                                    .bucket_auto = s->bucket_auto,
                                    .cost = s->cost,
+                                   .remat = s->remat,
+                                   .memory_nbytes = s->options.memory,
+                                   .memory_beside_nbytes = beside(s, world_size),
                                    .micro_batches = s->micro_batches,
                                    .clip = s->clip > 0,
                                    .shard = s->shard};

@@ -86,7 +86,8 @@ static tdm_status make_executor(tdmi_trainer *t)
 {
     tdmi_settings *s = &t->settings;
     tdm_status st = TDM_OK;
-    if (s->bucket_auto) /* else nothing is chosen by them */
+    s->cost = tdmi_costs_of_node();
+    if (s->bucket_auto) /* else nothing is chosen by what links cost */
         st = tdmi_costs_of_group(t->group, &s->cost);
     if (st == TDM_OK)
         st = tdmi_step_graph(s, t->size, &t->graph);
@@ -106,6 +107,7 @@ static tdm_status make_executor(tdmi_trainer *t)
                                  .isa = tdmi_cpu_isa(),
                                  .draw = draw_mask,
                                  .draw_arg = &t->mask_rng,
+                                 .draw_nbytes = sizeof t->mask_rng,
                                  .trace = t->trace,
                                  .feed = tdmi_trainer_feed,
                                  .feed_arg = t,

@@ -263,6 +263,26 @@ static void the_printed_plan_of_buckets_is_obeyed(void **state)
     }
 }
 
+/* Report 46: elsewhere a mask drawn again belongs to another sample, and only the loss shows it. */
+static void activations_computed_again_change_no_bit_with_dropout(void **state)
+{
+    (void)state;
+    static const char *const ways[][2] = {{"--remat", "none"}, {"--remat", "blocks"}, {"--remat", "2"}, {"--memory", "1650K"}};
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        run_lines lines[4];
+        for (int i = 0; i < 4; i++) {
+            const char *run = in_folder("again-%d-%d", ranks, i);
+            TRAIN_WELL("gpt2", "-n", ranks == 1 ? "1" : "2", "--layers", "4", "--dropout", "0.1", "--steps", "20", "--shard", "0", ways[i][0], ways[i][1], "--run", run);
+            lines[i] = read_metrics(run);
+            assert_steps(&lines[i], 20);
+            assert_same_lines(&lines[0], &lines[i], 0, 20);
+            assert_same_checkpoints(in_folder("again-%d-0/step-20", ranks), in_folder("again-%d-%d/step-20", ranks, i));
+        }
+        for (int i = 0; i < 4; i++)
+            free(lines[i].line);
+    }
+}
+
 /* ---- options that shape a run ---- */
 
 static run_lines lines_of(const char *model, const char *run, const char *const *words)
@@ -423,6 +443,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_a_terminal_there_are_lines_and_no_bar),
         cmocka_unit_test(a_terminal_gets_a_bar),
         cmocka_unit_test(the_timeline_holds_the_steps_that_were_asked_for),
+        cmocka_unit_test(activations_computed_again_change_no_bit_with_dropout),
         cmocka_unit_test(the_printed_plan_of_buckets_is_obeyed),
         cmocka_unit_test(reductions_run_while_backward_goes_on),
         cmocka_unit_test(epochs_and_order_decide_what_is_seen),

@@ -129,6 +129,24 @@ static void micro_batches_have_the_same_bits_on_every_transport_and_again(void *
     }
 }
 
+/* Sums of halves stay close, however a batch is cut; every cut has its bits. */
+static void halves_accumulate(void **state)
+{
+    (void)state;
+    static const tdm_dtype types[] = {TDM_BF16, TDM_F16};
+    for (int i = 0; i < 2; i++) {
+        const tiny_run ask = {.shard = 1, .clip = 1, .windows = 8, .precision = types[i], .counts = TINY_SOME_COUNT};
+        tiny_run *large = run_as(&(way){2, 1, "shm", RANKS_THREADS}, ask), *cut = run_as(&(way){2, 4, "shm", RANKS_THREADS}, ask);
+        for (int step = 0; step < TINY_STEPS; step++)
+            assert_true(fabs(large->loss[step] - cut->loss[step]) <= 1e-2 * large->loss[step]);
+        tiny_run *again = run_as(&(way){2, 4, "tcp", RANKS_PROCESSES}, ask);
+        assert_int_equal(cut->weights, again->weights);
+        tiny_run_free(large);
+        tiny_run_free(cut);
+        tiny_run_free(again);
+    }
+}
+
 /* Gradients that add up need their memory from the first micro-batch to the last. */
 static void stages_of_sharding_accumulate_the_same_bits(void **state)
 {
@@ -171,6 +189,7 @@ int main(void)
         cmocka_unit_test(targets_count_alike_however_the_batch_is_cut),
         cmocka_unit_test(a_short_step_is_a_whole_one_of_fewer_micro_batches),
         cmocka_unit_test(micro_batches_have_the_same_bits_on_every_transport_and_again),
+        cmocka_unit_test(halves_accumulate),
         cmocka_unit_test(stages_of_sharding_accumulate_the_same_bits),
         cmocka_unit_test(steps_that_cannot_be_are_refused_by_name),
     };

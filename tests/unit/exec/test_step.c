@@ -82,6 +82,24 @@ static void parameters_in_several_buckets_learn_the_same_weights(void **state)
         }
 }
 
+static void halves_in_several_buckets_learn_the_same_weights(void **state)
+{
+    (void)state;
+    static const tdm_dtype types[] = {TDM_BF16, TDM_F16};
+    for (int i = 0; i < 2; i++) {
+        uint64_t weights[2];
+        for (int parts = 0; parts < 2; parts++) {
+            tiny_run *run = tiny_run_create(1 + i, 1e6);
+            run->precision = types[i];
+            run->bucket_mb = parts ? 0.003 : 1;
+            ranks_run(&(ranks_spec){.n = 2, .transport = i == 0 ? "shm" : "tcp", .mode = RANKS_PROCESSES}, tiny_run_body, run);
+            weights[parts] = run->weights;
+            tiny_run_free(run);
+        }
+        assert_int_equal(weights[0], weights[1]);
+    }
+}
+
 static void clipping_that_never_bites_changes_nothing(void **state)
 {
     (void)state;
@@ -134,6 +152,7 @@ int main(void)
         cmocka_unit_test(weights_have_the_same_bits_on_every_transport_and_again),
         cmocka_unit_test(sharding_changes_who_updates_and_not_the_weights),
         cmocka_unit_test(parameters_in_several_buckets_learn_the_same_weights),
+        cmocka_unit_test(halves_in_several_buckets_learn_the_same_weights),
         cmocka_unit_test(clipping_that_never_bites_changes_nothing),
         cmocka_unit_test(a_warm_step_allocates_nothing),
         cmocka_unit_test(an_update_inside_a_reduction_is_optimizer_time),

@@ -154,6 +154,7 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
         run->weights = hash_weights(m->graph, m->exec);
         run->shared = tdmi_exec_shares_parameters(m->exec);
         run->gradient_nbytes = m->graph->gradient_nbytes;
+        run->slab_nbytes = m->graph->slab_nbytes;
     }
     return NULL;
 }
@@ -172,6 +173,7 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
     m->graph = model->build(&config, m->rows, TDMI_BUILD_LOSS, true);
     tdmi_pipeline_options pipeline = {.train = true, .precision = run->precision, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
                                       .first_bucket_mb = run->bucket_mb / 4, .micro_batches = micro_batches,
+                                      .remat = run->remat,
                                       .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard};
     CHECK_OK(tdmi_pipeline_run(m->graph, &pipeline));
     CHECK_OK(tdmi_rng_init(&m->rng, 1));
@@ -180,6 +182,7 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
         .group = group,
         .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
         .shard = run->shard, .clip = run->clip, .scaler = &m->scaler, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
+        .draw_nbytes = sizeof m->rng,
         .feed = feed, .feed_arg = m};
     CHECK_OK(tdmi_exec_create(m->graph, &options, &m->exec));
     CHECK_OK(tiny_init(model, &config, group, m->graph, m->exec));

@@ -18,6 +18,7 @@ typedef struct tiny_run {
     tdm_dtype precision;
     bool overflow;     /* float16: the gradient of rank 2 overflows in steps 3 and 4 */
     int windows;       /* of a step, all ranks and micro-batches together; 0: TINY_WINDOWS */
+    int remat;         /* as the pass takes it */
     int stride;        /* window i of a step is window i x stride of the data; 0: 1 */
     int micro_batches; /* that the graph is made for; 0: 1 */
     int short_by;      /* micro-batches that are left out: the step sees the first windows only */
@@ -32,6 +33,7 @@ typedef struct tiny_run {
     bool shared;
     float gradient[TINY_GRADIENTS]; /* of the first step, averaged; in the order of parameters, shard 0 with clip only */
     size_t gradient_count;
+    size_t slab_nbytes;
     int64_t optimizer_ns, comm_exposed_ns; /* of all steps */
     size_t gradient_nbytes; /* of the graph's gradients' slab */
 } tiny_run;

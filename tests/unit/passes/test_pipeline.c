@@ -45,7 +45,7 @@ static void an_explanation_has_a_line_a_pass_the_nodes_and_the_memory(void **sta
     tdmi_graph *g = small_graph(0);
     const int nodes = g->node_count;
     char *text = tdmi_pipeline_explain(g, &train);
-    const char *parts[] = {"model ", "\naccumulate ", "\nautodiff ", "\ninplace ", "\nbucket ", "\nshard ", "\nplace ", "\ngraph small: ",
+    const char *parts[] = {"model ", "\naccumulate ", "\nautodiff ", "\nremat ", "\ninplace ", "\nbucket ", "\nshard ", "\nplace ", "\ngraph small: ",
                            "\nbucket 0: 9 parameters, 640 elements", "parameters_ready", "\nmemory of a step: "};
     const char *at = text;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

@@ -102,6 +102,10 @@ static void what_cannot_be_is_named(void **state)
     CASE(o.bucket_mb = "fast", "--bucket-mb fast: it takes");
     CASE((o.bucket_mb = "1,25", o.first_bucket_mb = 2), "--first-bucket-mb 2 and --bucket-mb 1,25");
     CASE((o.bucket_mb = "auto", o.first_bucket_mb = 2), "--first-bucket-mb 2 and --bucket-mb auto");
+    CASE(o.remat = "some", "--remat some: it takes none, blocks, K");
+    CASE(o.remat = "0", "--remat 0: it takes");
+    CASE(o.remat = "auto", "--remat auto needs a limit: --memory SIZE");
+    CASE((o.remat = "blocks", o.memory = 1000), "--memory is a limit for --remat auto; --remat blocks has none");
     CASE(o.first_bucket_mb = 0, "--first-bucket-mb 0 is out of range");
     CASE(o.val_fraction = 0.95, "--val-fraction 0.95");
     CASE(o.keep = 0, "--keep 0");
