@@ -68,6 +68,10 @@ static const cli_option options[] = {
      "activations computed again in backward: inside every block, every K-th, or as few as --memory needs (none)"},
     {"memory", 0, "SIZE", CLI_SIZE, FIELD(train.memory), NULL, 1, 1e18, NULL, NULL,
      "limit of a rank's parameters, gradients, optimizer state and activations, for --remat auto"},
+    {"prefetch", 0, "N", CLI_INT, FIELD(train.prefetch), NULL, 1, 64, NULL, NULL,
+     "with --shard 3 on several nodes: blocks whose parameters are gathered ahead of use (1)"},
+    {"offload", 0, "DIR", CLI_TEXT, FIELD(train.offload), NULL, 0, 0, NULL, NULL,
+     "optimizer state in a file there, for models larger than memory"},
     {"bucket-mb", 0, "X|X,Y,...|auto", CLI_TEXT, FIELD(train.bucket_mb), "25", 0, 0, NULL, NULL,
      "MiB of gradients that are reduced together, for each bucket; auto: the last reduction ends first"},
     {"first-bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.first_bucket_mb), NULL, 1e-6, 1048576, NULL, NULL,
@@ -141,7 +145,7 @@ static int explain(const cli_train_library *library, const train_values *v)
     char *text;
     const char *world = getenv("WORLD_SIZE");
     int ranks = v->launch.ranks > 0 ? v->launch.ranks : world != NULL ? atoi(world) : tdm_launch_default_ranks();
-    tdm_status st = library->explain(&v->train, ranks * v->launch.nodes, &text);
+    tdm_status st = library->explain(&v->train, ranks * v->launch.nodes, ranks, &text);
     if (st != TDM_OK)
         return cli_fail("train", st);
     fputs(text, stdout);

@@ -10,7 +10,7 @@ typedef struct cli_train_library {
     tdm_status (*train)(const tdm_train_options *options, tdm_train_end *end);
     tdm_status (*check)(const tdm_train_options *options, int world_size, int local_size);
     tdm_status (*newest)(const tdm_train_options *options, char **folder_out);
-    tdm_status (*explain)(const tdm_train_options *options, int world_size, char **text_out);
+    tdm_status (*explain)(const tdm_train_options *options, int world_size, int local_size, char **text_out);
     void (*text_free)(char *text);
     tdm_status (*generate)(const tdm_generate_options *options, void (*write)(const char *, size_t, void *), void *arg);
     tdm_status (*doctor)(const char *const *paths, int count, tdm_doctor_report **out);

@@ -35,6 +35,8 @@ typedef struct tdm_train_options {
     const char *remat;            /* activations computed again instead of kept: "none", "blocks", "K" (inside every K-th block), "auto"
                                      (as few as fit into `memory`); NULL: auto where `memory` is given, else none */
     size_t memory;                /* bytes that a rank may need for parameters, gradients, optimizer state and activations; 0: no limit */
+    const char *offload;          /* a folder for a file with the optimizer's state; NULL: it is in memory */
+    int prefetch;                 /* units of parameters gathered ahead of use (shard 3 over several nodes); TDM_UNSET: 1 */
     const char *bucket_mb;        /* MiB of a bucket: "25"; of the first, the second, ... : "1,25,25"; "auto"; NULL: 25 */
     double first_bucket_mb;       /* where bucket_mb is one number; TDM_UNSET: 1, or bucket_mb if that is less */
 
@@ -76,9 +78,11 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_train_check(const tdm_train_options *optio
  * text, freed with tdm_text_free. Looks at names and sizes only. */
 TDM_API TDM_MUST_CHECK tdm_status tdm_train_newest(const tdm_train_options *options, char **folder_out);
 
-/* tdm_train_explain - all defaults as they would be used and the plan of a step on `world_size` ranks: buckets, nodes, memory.
+/* tdm_train_explain - all defaults as they would be used and the plan of a step on `world_size` ranks, `local_size` of them on each
+ * node: buckets, nodes, memory.
  * *text_out: new text, freed with tdm_text_free. Needs no data and starts nothing. */
-TDM_API TDM_MUST_CHECK tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, char **text_out);
+TDM_API TDM_MUST_CHECK tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, int local_size,
+                                                        char **text_out);
 TDM_API void tdm_text_free(char *text);
 
 typedef struct tdm_generate_options {

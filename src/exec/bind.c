@@ -74,7 +74,7 @@ static void bind_parameter(tdmi_exec *exec, tdmi_id t)
 {
     const tdmi_tensor *p = &exec->graph->tensor[t];
     const size_t count = tdmi_shape_count(&p->shape);
-    exec->memory[t] = exec->bucket[p->bucket].parameters + p->offset;
+    exec->memory[t] = exec->gathered != NULL ? NULL : exec->bucket[p->bucket].part + p->offset;
     size_t first = p->offset, within = 0;
     for (int b = p->bucket; within < count; b++, first = 0) {
         exec_bucket *bucket = &exec->bucket[b];
@@ -122,24 +122,18 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
 {
     const tdmi_graph *g = exec->graph;
     const tdmi_exec_options *o = &exec->options;
-    size_t total = 0;
     exec->bucket = tdmi_calloc((size_t)g->bucket_count, sizeof *exec->bucket, "executor");
     if (exec->bucket == NULL)
         return TDM_ERR_NO_MEMORY;
     for (int b = 0; b < g->bucket_count; b++)
-        total += exec->bucket[b].count = g->bucket[b].count;
-    *elements = total;
-
-    void *memory;
-    tdm_status st;
-    st = exec_share(exec);
+        *elements += exec->bucket[b].count = g->bucket[b].count;
+    tdm_status st = exec_share(exec);
+    if (st == TDM_OK)
+        st = exec_bind_gathered(exec);
+    if (st == TDM_OK)
+        st = exec_place_parameters(exec);
     if (st != TDM_OK)
         return st;
-    st = exec->shared ? tdm_alloc_node(o->group, total * sizeof(float), &memory)
-                      : tdm_alloc(o->group, total * sizeof(float), &memory);
-    if (st != TDM_OK)
-        return tdmi_fail_while(st, "placing %zu parameters", total);
-    exec->parameters = memory;
 
     tdm_reducer_options reduction;
     tdm_reducer_options_init(&reduction);
@@ -148,12 +142,10 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
     st = tdm_reducer_create(o->group, &reduction, &exec->reducer);
     if (st != TDM_OK)
         return st;
-    size_t at = 0;
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
         snprintf(bucket->name, sizeof bucket->name, "bucket %d %s", b, o->shard > 0 ? "reduce-scatter" : "allreduce");
-        bucket->parameters = exec->parameters + at;
-        at += bucket->count;
+        snprintf(bucket->gather_name, sizeof bucket->gather_name, "bucket %d gather", b);
         bucket->segment = tdmi_calloc((size_t)g->bucket[b].parameters, sizeof *bucket->segment, "executor");
         if (bucket->segment == NULL)
             return TDM_ERR_NO_MEMORY;
@@ -174,7 +166,7 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
         tdmi_reducer_slice(exec->reducer, b, &bucket->slice_first, &bucket->slice_count);
-        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer); k++) {
+        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer) && o->offload == NULL; k++) {
             bucket->moment[k] = exec_page_memory(bucket->slice_count * sizeof(float), "optimizer state");
             if (bucket->moment[k] == NULL)
                 return TDM_ERR_NO_MEMORY;
@@ -195,7 +187,7 @@ static tdm_status bind_activations(tdmi_exec *exec)
         return TDM_ERR_NO_MEMORY;
     for (tdmi_id t = 0; t < g->tensor_count; t++) {
         tdmi_id root = tdmi_graph_root(g, t);
-        if (exec->memory[root] == NULL)
+        if (exec->memory[root] == NULL && g->tensor[root].role != TDMI_ROLE_PARAMETER)
             exec->memory[root] = exec->slab + g->tensor[root].offset;
         exec->memory[t] = exec->memory[root];
     }
@@ -211,6 +203,9 @@ static bool is_compute(tdmi_op op)
     case TDMI_OP_VERDICT:
     case TDMI_OP_UPDATE:
     case TDMI_OP_PARAMETERS_READY:
+    case TDMI_OP_GATHER_START:
+    case TDMI_OP_GATHER_WAIT:
+    case TDMI_OP_RELEASE:
         return false;
     default:
         return true;
@@ -219,10 +214,13 @@ static bool is_compute(tdmi_op op)
 
 static const char *bucket_word(tdmi_op op)
 {
-    return op == TDMI_OP_BUCKET_START  ? "start"
-           : op == TDMI_OP_BUCKET_WAIT ? "wait"
-           : op == TDMI_OP_UPDATE      ? "update"
-                                       : "parameters ready";
+    return op == TDMI_OP_BUCKET_START   ? "start"
+           : op == TDMI_OP_BUCKET_WAIT  ? "wait"
+           : op == TDMI_OP_UPDATE       ? "update"
+           : op == TDMI_OP_GATHER_START ? "gather start"
+           : op == TDMI_OP_GATHER_WAIT  ? "gather wait"
+           : op == TDMI_OP_RELEASE      ? "release"
+                                        : "parameters ready";
 }
 
 /* From the second micro-batch on gradients are added to, whatever the graph's order of writers says of the first. */
@@ -253,6 +251,7 @@ static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *t
     to->op = from->op;
     to->phase = from->phase;
     to->bucket = from->attr.bucket;
+    to->place = from->attr.place;
     size_t name_nbytes = strlen(from->label) + strlen(tdmi_op_text(from->op)) + EXEC_BUCKET_NAME;
     to->name = tdmi_malloc(name_nbytes, "executor");
     if (to->name == NULL)
@@ -299,7 +298,10 @@ static tdm_status bind_nodes(tdmi_exec *exec)
             return st;
         if (g->node[n].op == TDMI_OP_UPDATE)
             exec->fused = false;
+        if (g->node[n].op == TDMI_OP_GATHER_WAIT || g->node[n].op == TDMI_OP_RELEASE)
+            exec_bind_arrival(exec, &g->node[n]);
     }
+    exec_mark_meetings(exec);
     tdm_status st = exec_bind_draws(exec);
     if (st != TDM_OK)
         return st;
@@ -334,7 +336,7 @@ tdm_status exec_bind(tdmi_exec *exec)
     tdm_status st;
     size_t elements = 0;
     if (exec->options.parameters_of != NULL)
-        st = find_parameters_elsewhere(exec);
+        st = g->parameter_nbytes > 0 ? exec_bind_gathered(exec) : find_parameters_elsewhere(exec);
     else if (g->bucket_count == 0)
         st = bind_plain_parameters(exec, &elements);
     else
@@ -345,7 +347,7 @@ tdm_status exec_bind(tdmi_exec *exec)
         st = bind_activations(exec);
     if (st == TDM_OK)
         st = bind_nodes(exec);
-    if (st == TDM_OK && g->bucket_count > 0)
+    if (st == TDM_OK && exec->bucket != NULL)
         st = bind_words(exec);
     const tdmi_id scale = tdmi_graph_find(g, TDMI_LOSS_SCALE);
     if (st == TDM_OK && scale >= 0) {
@@ -353,6 +355,8 @@ tdm_status exec_bind(tdmi_exec *exec)
         if (exec->options.scaler == NULL || exec->fused)
             st = tdmi_fail(TDM_ERR_INTERNAL, "graph %s is in float16: it needs a scaler, and updates that wait for the verdict", g->name);
     }
+    if (st == TDM_OK && exec->bucket != NULL && exec->options.offload != NULL)
+        st = exec_offload(exec); /* last, as a disk may be full for one rank alone, and what is collective is done */
     return st;
 }
 
@@ -367,11 +371,13 @@ void exec_unbind(tdmi_exec *exec)
         tdmi_free(exec->node[n].name);
     }
     for (int b = 0; exec->bucket != NULL && b < exec->graph->bucket_count; b++) {
-        for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
+        for (int k = 0; k < TDMI_MOMENTS_MAX && exec->options.offload == NULL; k++)
             tdmi_free(exec->bucket[b].moment[k]);
         tdmi_free(exec->bucket[b].segment);
     }
     tdm_reducer_destroy(exec->reducer);
+    exec_offload_end(exec);
+    exec_unbind_gathered(exec);
     exec_unshare(exec);
     if (exec->bucket != NULL) {
         tdm_free(group, exec->parameters);

@@ -76,7 +76,7 @@ void exec_copy_range(tdmi_exec *exec, int b, size_t first, size_t count)
     for (int s = 0; exec->copies != NULL && s < bucket->segment_count; s++) {
         size_t at, n = exec_piece(&bucket->segment[s], first, count, &at);
         if (n > 0 && bucket->segment[s].copied)
-            narrow(exec, bucket->parameters + at, n);
+            narrow(exec, bucket->part + (at - bucket->part_first), n);
     }
 }
 

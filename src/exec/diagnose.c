@@ -18,14 +18,15 @@ tdm_status exec_not_finite(tdmi_exec *exec, int64_t step, float loss)
     for (tdmi_id t = 0; t < g->tensor_count; t++) {
         const tdmi_tensor *tensor = &g->tensor[t];
         size_t count = tdmi_shape_count(&tensor->shape);
-        if (tensor->role == TDMI_ROLE_PARAMETER && first_not_finite(exec->memory[t], count) < count)
+        if (tensor->role == TDMI_ROLE_PARAMETER && exec->gathered == NULL && first_not_finite(exec->memory[t], count) < count)
             return tdmi_fail(TDM_ERR_NOT_FINITE,
                              "step %lld, rank %d: the loss is %g; parameter %s is not finite at element %zu, so an update "
                              "before this step made it so. Lower --lr, set --clip, or go on from an earlier checkpoint",
                              (long long)step, exec->rank, (double)loss, tensor->name,
                              first_not_finite(exec->memory[t], count));
     }
-    for (int n = 0; n < g->node_count && g->node[n].phase == TDMI_PHASE_FORWARD; n++) {
+    /* Where parameters are gathered, other nodes would have to take part. */
+    for (int n = 0; exec->gathered == NULL && n < g->node_count && g->node[n].phase == TDMI_PHASE_FORWARD; n++) {
         const exec_node *node = &exec->node[n];
         if (!node->has_kernel)
             continue;

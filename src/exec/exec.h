@@ -23,6 +23,7 @@ typedef struct tdmi_exec_options {
     tdmi_exec *parameters_of;   /* use this executor's parameters (found by name), it must outlive this one; NULL: own */
     tdmi_optimizer optimizer;   /* of a training graph */
     int shard;                  /* as the pipeline was told */
+    const char *offload;        /* a folder: optimizer state lies in a file there instead of in memory; NULL: none */
     double clip;                /* largest gradient norm; 0: the graph was made without clipping */
     tdmi_grad_scaler *scaler;   /* of a graph in float16: borrowed, updated by each step; else NULL */
     int isa;                    /* tdmi_cpu_isa() */
@@ -39,10 +40,15 @@ typedef struct tdmi_exec_options {
 tdm_status tdmi_exec_create(const tdmi_graph *graph, const tdmi_exec_options *options, tdmi_exec **out);
 void tdmi_exec_destroy(tdmi_exec *exec);
 
-/* Memory of a tensor: INPUT, PARAMETER, OUTPUT or GRADIENT; NULL for others. */
+/* Memory of a tensor: INPUT, PARAMETER, OUTPUT or GRADIENT; NULL for others, and for parameters that are gathered. */
 void *tdmi_exec_memory(tdmi_exec *exec, tdmi_id tensor);
-/* Whether the ranks of this node share one copy of the parameters: then only one of them initialises it. */
+/* Whether the ranks of this node share one copy of the parameters. */
 bool tdmi_exec_shares_parameters(const tdmi_exec *exec);
+/* Stage 3: how many nodes keep a part of the parameters each; 1: all ranks are on one, or of another stage. Collective. */
+tdm_status tdmi_exec_parts(tdm_group *group, int shard, int *parts_out);
+/* The graph, where its parameters are gathered as nodes read them: then graphs on them gather too, and all ranks run those
+ * together; else NULL. */
+const tdmi_graph *tdmi_exec_gathers(const tdmi_exec *exec);
 
 typedef struct tdmi_step_result {
     double loss;      /* mean over all targets that count, of all ranks and micro-batches */
@@ -68,10 +74,15 @@ size_t tdmi_exec_step_events(const tdmi_graph *graph, int ranks);
 /* Forward nodes only; the loss, where there is one, is this rank's. */
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out);
 
-/* Optimizer state in flat slices, for checkpoints. Visits the parts of each parameter whose state this rank owns:
- * [first, first + count) of parameter tensor `id`; moment[k] of tdmi_optimizer_moments(), NULL beyond. */
-typedef tdm_status (*tdmi_exec_visit)(void *arg, tdmi_id parameter, size_t first, size_t count, float *const *moment);
+/* Optimizer state in flat slices, for checkpoints. Visits the parts of each parameter that this rank updates:
+ * [first, first + count) of parameter tensor `id`, with its values; moment[k] of tdmi_optimizer_moments(), NULL beyond. */
+typedef tdm_status (*tdmi_exec_visit)(void *arg, tdmi_id parameter, size_t first, size_t count, float *values, float *const *moment);
 tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *arg);
+/* Visits what this rank has to fill with first or loaded values, so that every copy is filled: all parameters, the node's part
+ * of them, or nothing, where another rank fills the shared copy. moment is NULL. Others see them after a publish. */
+tdm_status tdmi_exec_visit_parameters(tdmi_exec *exec, tdmi_exec_visit visit, void *arg);
+/* The same for one parameter whose values are all at hand. */
+void tdmi_exec_set_parameter(tdmi_exec *exec, tdmi_id parameter, const float *values);
 /* The commit word: false while, or after a death during which, some rank was between the first and the last write of an
  * update. Nobody may save or go on then. */
 bool tdmi_exec_is_consistent(const tdmi_exec *exec);

@@ -11,6 +11,8 @@ typedef struct exec_node {
     tdmi_op op;
     tdmi_phase phase;
     int bucket;
+    size_t place;             /* GATHER_START: bytes from the start of the parameters' slab */
+    bool meets;               /* GATHER_START, GATHER_WAIT: the ranks of the node meet here */
     bool has_kernel;
     tdmi_bound_kernel bound;
     int copy;                 /* DRAW_MASK: where the generator's state is kept for a draw that is repeated, or -1 */
@@ -36,12 +38,15 @@ typedef struct exec_segment {
 typedef struct exec_bucket {
     size_t count;                   /* elements, padded */
     size_t slice_first, slice_count; /* the part this rank updates */
-    float *parameters;              /* [count] */
+    float *part;                    /* [part_count]: the parameters from part_first on; all of them unless they are gathered */
+    size_t part_first, part_count;
     float *moment[TDMI_MOMENTS_MAX]; /* [slice_count] */
     exec_segment *segment;          /* sorted by first */
     int segment_count;
     char name[EXEC_BUCKET_NAME];    /* of its reduction, in timelines */
-    tdm_work *gathering;            /* all-gather of the new parameters under way, or NULL */
+    char gather_name[EXEC_BUCKET_NAME];
+    tdm_work *gathering;            /* all-gather of its parameters under way, or NULL */
+    int64_t gather_started_ns;
 } exec_bucket;
 
 struct tdmi_exec {
@@ -56,12 +61,17 @@ struct tdmi_exec {
     int body; /* nodes up to the last backward one: run once a micro-batch */
     exec_bucket *bucket; /* graph->bucket_count */
     tdm_reducer *reducer;
-    float *parameters;     /* own parameters: all buckets, one after the other; NULL with parameters_of */
+    float *parameters;     /* own parameters, or parts: all buckets, one after the other; NULL with parameters_of */
     uint16_t *copies;      /* element by element beside `parameters`, of copy_type; NULL: none, or those of parameters_of */
     tdm_dtype copy_type;
     bool shared;           /* `parameters` is one copy for the node */
+    int parts, part;       /* stage 3: nodes that keep a part each, and which is this one's; else 1 and 0 */
+    char *gathered;        /* what nodes read, where parameters are gathered; else NULL */
+    size_t gathered_nbytes; /* 0: it is another executor's */
     tdm_group *node_group; /* with several nodes: the ranks of this one; else NULL */
     tdm_group *leaders;    /* with several nodes: the first rank of each, on those ranks; else NULL */
+    void *offloaded;       /* optimizer state of all buckets in a file, or NULL */
+    size_t offloaded_nbytes;
     double *verdict;       /* VERDICT_COUNT numbers that all ranks add up */
     _Atomic uint64_t *commit; /* one word a rank of the node, shared: 2 step + 1 inside the update of a step, 2 step after it */
     int commit_count, commit_own;
@@ -73,7 +83,7 @@ struct tdmi_exec {
     tdmi_optimizer_step update;
     double sum_of_squares; /* of the gradient pieces this rank owns */
     float grad_scale;
-    int in_flight;         /* buckets started and not waited for */
+    int in_flight;         /* reductions and gathers started and not waited for */
     float *loss_scale;     /* the input of a graph in float16, else NULL */
     bool skip;             /* the verdict: nothing is updated in this step */
     bool fused;            /* the graph has no UPDATE nodes: updates run inside the reduction */
@@ -102,8 +112,22 @@ void exec_copy_own_share(tdmi_exec *exec);
 /* sharing.c: whether the ranks of a node share one copy of the parameters, and the groups that keep the copies equal. */
 tdm_status exec_share(tdmi_exec *exec);
 void exec_unshare(tdmi_exec *exec);
+/* Memory of all buckets' parameters, or of this node's parts of them. */
+tdm_status exec_place_parameters(tdmi_exec *exec);
 /* Every rank of the node sees what all ranks of all nodes have written to their slices. */
 tdm_status exec_sharing_meet(tdmi_exec *exec);
+/* gather.c: the slab; where the readers behind this node find the parameters of its bucket; which nodes are meetings. */
+tdm_status exec_bind_gathered(tdmi_exec *exec);
+void exec_unbind_gathered(tdmi_exec *exec);
+void exec_bind_arrival(tdmi_exec *exec, const tdmi_node *node);
+void exec_mark_meetings(tdmi_exec *exec);
+tdm_status exec_gather_begin(tdmi_exec *exec, const exec_node *node);
+tdm_status exec_gather_end(tdmi_exec *exec, const exec_node *node);
+tdm_status exec_gathers_advance(tdmi_exec *exec);
+/* offload.c: optimizer state of all buckets into a file of options.offload; what an update has left there. */
+tdm_status exec_offload(tdmi_exec *exec);
+void exec_offload_end(tdmi_exec *exec);
+void exec_offload_left(tdmi_exec *exec, int bucket);
 /* update.c */
 void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
 /* The whole slice, from its reduced gradient. */

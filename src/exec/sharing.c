@@ -5,7 +5,7 @@
  *     others' halves (here 0 and 2 exchange | 0 | 1 | for | 2 | 3 |), and the node meets again
  *
  * Ranks of a node hold neighbouring slices when nodes have equally many ranks in a row, as launchers place them. Any other
- * placement over several nodes keeps one copy a rank. */
+ * placement over several nodes keeps one copy a rank. In stage 3 a node keeps only its ranks' slices, and the node meets once. */
 #include "exec/internal.h"
 
 #include "core/memory.h"
@@ -41,20 +41,76 @@ static tdm_status make_groups(tdmi_exec *exec, int local_size)
     return st;
 }
 
-tdm_status exec_share(tdmi_exec *exec)
+/* Collective. Whether ranks are placed in rows. */
+static tdm_status find_rows(tdm_group *group, bool *rows)
 {
-    tdm_group *group = exec->options.group;
-    if (exec->options.shard == 0 || exec->size == 1)
-        return TDM_OK;
-    place own = {tdm_group_local_rank(group), tdm_group_local_size(group)};
-    place *places = tdmi_calloc((size_t)exec->size, sizeof *places, "executor");
+    const int size = tdm_group_size(group);
+    const place own = {tdm_group_local_rank(group), tdm_group_local_size(group)};
+    place *places = tdmi_calloc((size_t)size, sizeof *places, "executor");
     if (places == NULL)
         return TDM_ERR_NO_MEMORY;
     tdm_status st = tdm_all_gather(group, &own, places, sizeof own, TDM_U8, NULL);
-    bool rows = st == TDM_OK && in_rows(places, exec->size);
+    *rows = st == TDM_OK && in_rows(places, size);
     tdmi_free(places);
-    exec->shared = rows && own.local_size > 1;
-    return exec->shared && own.local_size < exec->size ? make_groups(exec, own.local_size) : st;
+    return st;
+}
+
+/* In rows a node keeps a part; else each rank does. */
+static int parts_of(tdm_group *group, bool rows)
+{
+    return tdm_group_size(group) / (rows ? tdm_group_local_size(group) : 1);
+}
+
+tdm_status tdmi_exec_parts(tdm_group *group, int shard, int *parts_out)
+{
+    bool rows = false;
+    *parts_out = 1;
+    if (shard != 3 || tdm_group_size(group) == 1)
+        return TDM_OK;
+    tdm_status st = find_rows(group, &rows);
+    if (st == TDM_OK)
+        *parts_out = parts_of(group, rows);
+    return st;
+}
+
+tdm_status exec_share(tdmi_exec *exec)
+{
+    tdm_group *group = exec->options.group;
+    exec->parts = 1;
+    if (exec->options.shard == 0 || exec->size == 1)
+        return TDM_OK;
+    bool rows = false;
+    tdm_status st = find_rows(group, &rows);
+    const int local_size = tdm_group_local_size(group);
+    exec->shared = rows && local_size > 1;
+    if (exec->options.shard == 3) {
+        exec->parts = parts_of(group, rows);
+        exec->part = exec->rank / (exec->size / exec->parts);
+    }
+    return st == TDM_OK && exec->shared && local_size < exec->size ? make_groups(exec, local_size) : st;
+}
+
+tdm_status exec_place_parameters(tdmi_exec *exec)
+{
+    const size_t parts = exec->gathered != NULL ? (size_t)exec->parts : 1;
+    const int count = exec->graph->bucket_count;
+    size_t total = 0, at = 0;
+    void *memory;
+    for (int b = 0; b < count; b++)
+        total += exec->bucket[b].count / parts;
+    tdm_status st = exec->shared ? tdm_alloc_node(exec->options.group, total * sizeof(float), &memory)
+                                 : tdm_alloc(exec->options.group, total * sizeof(float), &memory);
+    if (st != TDM_OK)
+        return tdmi_fail_while(st, "placing %zu parameters", total);
+    exec->parameters = memory;
+    for (int b = 0; b < count; b++) {
+        exec_bucket *bucket = &exec->bucket[b];
+        bucket->part_count = bucket->count / parts;
+        bucket->part_first = parts > 1 ? (size_t)exec->part * bucket->part_count : 0;
+        bucket->part = exec->parameters + at;
+        at += bucket->part_count;
+    }
+    return TDM_OK;
 }
 
 void exec_unshare(tdmi_exec *exec)
@@ -71,7 +127,7 @@ static tdm_status exchange(tdmi_exec *exec)
     for (; started < count && st == TDM_OK; started++) {
         exec_bucket *b = &exec->bucket[started];
         size_t part = b->slice_count * (size_t)tdm_group_size(exec->node_group);
-        st = tdm_all_gather(exec->leaders, b->parameters + part * (size_t)tdm_group_rank(exec->leaders), b->parameters, part,
+        st = tdm_all_gather(exec->leaders, b->part + part * (size_t)tdm_group_rank(exec->leaders), b->part, part,
                             TDM_F32, &b->gathering);
     }
     for (int i = 0; i < started; i++) {
@@ -95,7 +151,7 @@ tdm_status exec_sharing_meet(tdmi_exec *exec)
     if (exec->node_group == NULL)
         return tdm_barrier(exec->options.group, NULL);
     tdm_status st = tdm_barrier(exec->node_group, NULL);
-    if (st == TDM_OK && exec->leaders != NULL) {
+    if (st == TDM_OK && exec->leaders != NULL && exec->gathered == NULL) {
         st = exchange(exec);
         if (st != TDM_OK)
             tdm_group_abort(exec->node_group, tdm_error_text()); /* the rest of the node waits in the next meeting */

@@ -49,6 +49,11 @@ bool tdmi_exec_shares_parameters(const tdmi_exec *exec)
     return exec->shared;
 }
 
+const tdmi_graph *tdmi_exec_gathers(const tdmi_exec *exec)
+{
+    return exec->gathered != NULL ? exec->graph : NULL;
+}
+
 size_t tdmi_exec_slab_nbytes(const tdmi_exec *exec)
 {
     return exec->graph->slab_nbytes;
@@ -63,27 +68,6 @@ tdm_status tdmi_exec_publish_parameters(tdmi_exec *exec)
     return exec->size == 1 ? TDM_OK : tdm_barrier(exec->options.group, NULL);
 }
 
-tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *arg)
-{
-    for (int b = 0; b < exec->graph->bucket_count; b++) {
-        exec_bucket *bucket = &exec->bucket[b];
-        size_t slice_end = bucket->slice_first + bucket->slice_count;
-        for (int s = 0; s < bucket->segment_count; s++) {
-            const exec_segment *seg = &bucket->segment[s];
-            size_t first = seg->first > bucket->slice_first ? seg->first : bucket->slice_first;
-            size_t end = seg->first + seg->count < slice_end ? seg->first + seg->count : slice_end;
-            if (first >= end)
-                continue;
-            float *moment[TDMI_MOMENTS_MAX];
-            for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
-                moment[k] = bucket->moment[k] == NULL ? NULL : bucket->moment[k] + (first - bucket->slice_first);
-            tdm_status st = visit(arg, seg->parameter, first - seg->first + seg->within, end - first, moment);
-            if (st != TDM_OK)
-                return st;
-        }
-    }
-    return TDM_OK;
-}
 
 /* Runs inside the reduction of a bucket: this rank's slice, piece by piece, in order. Squares are summed in cells of a fixed
  * grid: how a transport cuts the pieces does not show in the norm. */
@@ -116,8 +100,10 @@ static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
     exec->in_flight--;
     if (st != TDM_OK)
         return st;
-    if (exec->fused)
+    if (exec->fused) {
+        exec_offload_left(exec, bucket);
         return exec_gather_start(exec, bucket);
+    }
     exec->sum_of_squares += exec_squares_of_slice(exec, bucket);
     return TDM_OK;
 }
@@ -127,6 +113,7 @@ static tdm_status bucket_update(tdmi_exec *exec, int bucket)
     if (exec->skip)
         return TDM_OK;
     exec_update_slice(exec, bucket);
+    exec_offload_left(exec, bucket);
     return exec_gather_start(exec, bucket);
 }
 
@@ -143,6 +130,8 @@ static void advance(void *arg)
         return;
     const int64_t begin = tdmi_now_ns(), updating_ns = exec->updating_ns;
     exec->inside = tdm_reducer_progress(exec->reducer);
+    if (exec->inside == TDM_OK)
+        exec->inside = exec_gathers_advance(exec);
     exec->inside_ns += tdmi_now_ns() - begin - (exec->updating_ns - updating_ns);
 }
 
@@ -192,6 +181,17 @@ typedef struct step_run {
     int64_t now_ns;   /* when the node before ended */
 } step_run;
 
+static tdm_status gather_end(tdmi_exec *exec, const exec_node *node, const step_run *run)
+{
+    const exec_bucket *b = &exec->bucket[node->bucket];
+    const bool ours = b->gathering != NULL;
+    tdm_status st = exec_gather_end(exec, node);
+    if (st == TDM_OK && ours && run->trace != NULL)
+        tdmi_trace_add(run->trace, b->gather_name, TDMI_TRACK_COMMUNICATION, b->gather_started_ns, tdmi_now_ns(), run->step,
+                       (int64_t)(b->count * sizeof(float)));
+    return st;
+}
+
 static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
 {
     switch (node->op) {
@@ -211,6 +211,12 @@ static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
         return exec_verdict(exec, run->lr, run->step, run->ask_stop, run->out);
     case TDMI_OP_UPDATE:
         return bucket_update(exec, node->bucket);
+    case TDMI_OP_GATHER_START:
+        return exec_gather_begin(exec, node);
+    case TDMI_OP_GATHER_WAIT:
+        return gather_end(exec, node, run);
+    case TDMI_OP_RELEASE:
+        return TDM_OK; /* what peers may still read is written over behind a meeting */
     case TDMI_OP_PARAMETERS_READY:
         exec_commit_end(exec, run->step); /* this rank's own writes are done; the meeting tells the others */
         return exec_parameters_ready(exec, node->bucket);
@@ -244,7 +250,7 @@ static void account(tdmi_exec *exec, const exec_node *node, int64_t spent_ns, st
         break;
     case TDMI_PHASE_COMMUNICATION:
         exec->exposed_ns += spent_ns;
-        if (node->op == TDMI_OP_VERDICT || node->op == TDMI_OP_PARAMETERS_READY)
+        if (node->op == TDMI_OP_VERDICT || node->op == TDMI_OP_PARAMETERS_READY || node->op == TDMI_OP_GATHER_WAIT)
             run->other_ns += spent_ns;
         break;
     }
@@ -355,17 +361,29 @@ int exec_body(const tdmi_graph *g)
 size_t tdmi_exec_step_events(const tdmi_graph *g, int ranks)
 {
     const int body = exec_body(g), reductions = ranks > 1 ? g->bucket_count : 0;
-    return (size_t)g->micro_batches * (size_t)(body + 1) + (size_t)(g->node_count - body + reductions);
+    int gathers = 0;
+    for (int n = 0; n < body; n++)
+        gathers += g->node[n].op == TDMI_OP_GATHER_WAIT;
+    return (size_t)g->micro_batches * (size_t)(body + gathers + 1) + (size_t)(g->node_count - body + reductions);
 }
 
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out)
 {
-    for (int n = 0; n < exec->graph->node_count && exec->graph->node[n].phase == TDMI_PHASE_FORWARD; n++) {
+    tdm_status st = TDM_OK;
+    for (int n = 0; n < exec->graph->node_count && exec->node[n].op != TDMI_OP_BUCKET_START; n++) {
         exec_node *node = &exec->node[n];
+        if (node->phase == TDMI_PHASE_BACKWARD)
+            break;
         if (interrupted(exec))
             return tdmi_fail(TDM_ERR_INTERRUPTED, "interrupted at node %s", node->name);
-        if (node->has_kernel)
+        if (node->op == TDMI_OP_GATHER_START)
+            st = exec_gather_begin(exec, node);
+        else if (node->op == TDMI_OP_GATHER_WAIT)
+            st = exec_gather_end(exec, node);
+        else if (node->has_kernel)
             tdmi_kernel_run(&node->bound, node->in, node->out, exec->workspace);
+        if (st != TDM_OK)
+            return st;
     }
     if (loss_out != NULL && exec->graph->loss >= 0)
         *loss_out = *(const float *)exec->memory[exec->graph->loss];

@@ -25,7 +25,7 @@ void exec_update_range(tdmi_exec *exec, int b, size_t first, size_t count, const
         float *moment[TDMI_MOMENTS_MAX];
         for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
             moment[k] = bucket->moment[k] == NULL ? NULL : bucket->moment[k] + (at - bucket->slice_first);
-        tdmi_optimizer_update(&exec->update, bucket->segment[s].decay, bucket->parameters + at, gradient + (at - first),
+        tdmi_optimizer_update(&exec->update, bucket->segment[s].decay, bucket->part + (at - bucket->part_first), gradient + (at - first),
                               moment, n);
     }
     exec_copy_range(exec, b, first, count);
@@ -89,9 +89,9 @@ double exec_squares_of_slice(tdmi_exec *exec, int b)
 tdm_status exec_gather_start(tdmi_exec *exec, int b)
 {
     exec_bucket *bucket = &exec->bucket[b];
-    if (exec->shared || exec->size == 1 || exec->options.shard == 0)
+    if (exec->shared || exec->size == 1 || exec->options.shard == 0 || exec->gathered != NULL)
         return TDM_OK;
-    return tdm_all_gather(exec->options.group, bucket->parameters + bucket->slice_first, bucket->parameters,
+    return tdm_all_gather(exec->options.group, bucket->part + bucket->slice_first, bucket->part,
                           bucket->slice_count, TDM_F32, &bucket->gathering);
 }
 

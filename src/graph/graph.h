@@ -50,6 +50,7 @@ typedef struct tdmi_bucket {
     size_t used;     /* elements that belong to parameters */
     int parameters;  /* how many have a part in it */
     bool joined;     /* it begins inside a parameter: its memory follows that of the bucket before, which has no padding */
+    int unit;        /* neighbouring buckets of one unit are gathered and released together */
     size_t offset;   /* after place: bytes from the start of the gradients' slab */
 } tdmi_bucket;
 
@@ -63,6 +64,9 @@ typedef struct tdmi_graph {
     int bucket_count;
     size_t slab_nbytes; /* after place */
     size_t gradient_nbytes; /* after place: of the gradients' slab; buckets may share its memory, one after the other */
+    size_t parameter_nbytes; /* of the slab that parameters are gathered into; 0: they are all on each node */
+    int parts;          /* how many nodes keep a part of the parameters each; 0 and 1: none is gathered */
+    int prefetch;       /* then: units of parameters that come ahead of use */
     bool slices_kept;   /* the rank's reduced slice of each bucket gets memory of its own, as the bucket's is used again */
     int micro_batches;  /* of a step: how often forward and backward nodes run before the reduction; after accumulate, else 1 */
     tdm_dtype gradient_type; /* of all GRADIENTs and so of the buckets */

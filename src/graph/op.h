@@ -38,7 +38,11 @@
  * BUCKET_WAIT                                                             the rank's slice of the bucket is reduced
  * VERDICT                 loss[1]                                         mean loss, gradient norm and clip factor of all ranks
  * UPDATE                                                                  optimizer on the rank's slice of the bucket
- * PARAMETERS_READY                                                        every rank sees the bucket's new parameters */
+ * PARAMETERS_READY                                                        every rank sees the bucket's new parameters
+ * GATHER_START                                                            starts to bring the bucket's parameters from all nodes
+ *                                                                         to byte attr.place of the parameters' slab
+ * GATHER_WAIT                                                             they are there, for all ranks of the node
+ * RELEASE                                                                 this rank reads them no more */
 #ifndef TDMI_GRAPH_OP_H
 #define TDMI_GRAPH_OP_H
 
@@ -70,7 +74,10 @@
     X(BUCKET_WAIT, "bucket_wait")                                                                                      \
     X(VERDICT, "verdict")                                                                                              \
     X(UPDATE, "update")                                                                                                \
-    X(PARAMETERS_READY, "parameters_ready")
+    X(PARAMETERS_READY, "parameters_ready")                                                                            \
+    X(GATHER_START, "gather_start")                                                                                    \
+    X(GATHER_WAIT, "gather_wait")                                                                                      \
+    X(RELEASE, "release")
 
 typedef enum {
 #define TDMI_OP_ENUM(NAME, name) TDMI_OP_##NAME,
@@ -106,6 +113,7 @@ typedef struct tdmi_attr {
     int micro_batches;   /* CROSS_ENTROPY and its backward: of a step */
     bool again;          /* a forward node that is listed a second time, in backward: its results were not kept */
     int bucket;          /* communication and optimizer nodes */
+    size_t place;        /* GATHER_START, GATHER_WAIT, RELEASE */
 } tdmi_attr;
 
 /* What the table above says of an op, for builders, passes and verify. Bit i stands for input or output i. */

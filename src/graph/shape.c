@@ -254,7 +254,10 @@ const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *c
     case TDMI_OP_BUCKET_START:
     case TDMI_OP_BUCKET_WAIT:
     case TDMI_OP_UPDATE:
-    case TDMI_OP_PARAMETERS_READY: return NULL;
+    case TDMI_OP_PARAMETERS_READY:
+    case TDMI_OP_GATHER_START:
+    case TDMI_OP_GATHER_WAIT:
+    case TDMI_OP_RELEASE: return NULL;
     case TDMI_OP_COUNT: break;
     }
     return "the op does not exist";

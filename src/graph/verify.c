@@ -182,5 +182,7 @@ tdm_status tdmi_graph_verify(const tdmi_graph *g)
         st = tdmi_verify_structure(g);
     if (st == TDM_OK)
         st = tdmi_verify_values(g);
-    return st == TDM_OK ? tdmi_verify_updates(g) : st;
+    if (st == TDM_OK)
+        st = tdmi_verify_updates(g);
+    return st == TDM_OK ? tdmi_verify_gathers(g) : st;
 }

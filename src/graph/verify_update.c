@@ -92,7 +92,7 @@ static tdm_status note(const tdmi_graph *g, int i, int *where)
 static tdm_status find_step_node(const tdmi_graph *g, int i, step_nodes *s)
 {
     const tdmi_node *n = &g->node[i];
-    if (n->op < TDMI_OP_BUCKET_START)
+    if (n->op < TDMI_OP_BUCKET_START || n->op > TDMI_OP_PARAMETERS_READY)
         return TDM_OK;
     if (n->op != TDMI_OP_BUCKET_START && s->end_of_step < 0)
         s->end_of_step = i;
@@ -245,7 +245,7 @@ tdm_status tdmi_verify_updates(const tdmi_graph *g)
         return TDM_OK;
     }
     st = check_layout(g);
-    if (st != TDM_OK)
+    if (st != TDM_OK || !has_backward(g))
         return st;
     step_nodes s = {.verdict = -1, .end_of_step = -1};
     s.of = tdmi_calloc((size_t)g->bucket_count, sizeof *s.of, "verify");

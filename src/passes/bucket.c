@@ -106,6 +106,7 @@ static tdm_status fill(tdmi_graph *g, const tdmi_pipeline_options *options, cons
     if (st == TDM_OK) {
         g->bucket_count = buckets;
         lay_out(g, items, count, bucket_of, options->world_size);
+        bucket_number_units(g, items, count, bucket_of);
     }
     tdmi_free(bucket_of);
     return st == TDM_OK ? insert_starts(g) : st;
@@ -125,6 +126,9 @@ tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options)
         return tdmi_fail(TDM_ERR_INVALID, "graph %s has %s", g->name, parameters == 0 ? "no parameters" : "buckets already");
     if (options->bucket_auto && !(options->cost.flops_per_s > 0 && options->cost.bytes_per_s > 0))
         return tdmi_fail(TDM_ERR_INVALID, "buckets cannot be planned without costs of nodes and reductions");
+    if (options->bucket_auto && options->shard == 3 && options->parts > 1)
+        return tdmi_fail(TDM_ERR_UNSUPPORTED, "stage 3 over %d nodes gathers whole blocks, so its buckets cannot be cut for the "
+                         "fastest reduction (--bucket-mb auto); give a size", options->parts);
     bucket_item *items = NULL;
     int count = 0;
     tdm_status st = bucket_items(g, options, &items, &count);

@@ -10,6 +10,8 @@ typedef struct bucket_item {
     int node, output;     /* that complete its gradient */
     int free;             /* the last node that writes its gradient or reads the parameter: then its bucket may start */
     size_t within, count; /* elements of the parameter before it; its own */
+    const char *block;    /* where units are gathered: the parameter's name, else NULL */
+    size_t block_length;  /* of the part of it that names a block of the model; 0: it is in none */
 } bucket_item;
 
 /* bucket_plan.c. Items of all parameters: *out new (tdmi_free). */
@@ -19,5 +21,12 @@ tdm_status bucket_plan(const tdmi_graph *g, const tdmi_pipeline_options *options
                        int *bucket_of, int *buckets);
 /* Parts of a parameter end at multiples of this, so that a bucket may end there without padding. */
 size_t bucket_quantum(int world_size);
+
+/* bucket_units.c */
+size_t bucket_block_length(const char *parameter);
+/* As tdmi_plan_buckets, for items with blocks: a bucket ends where the block does. */
+int bucket_plan_units(const bucket_item *items, const size_t *nbytes, int count, const size_t *caps, int cap_count, int *bucket_of);
+/* Gives each bucket its unit: one a block, or, in a model without blocks, one a bucket. */
+void bucket_number_units(tdmi_graph *g, const bucket_item *items, int count, const int *bucket_of);
 
 #endif

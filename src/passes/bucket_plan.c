@@ -21,6 +21,8 @@ size_t bucket_quantum(int world_size)
 static int by_readiness(const void *a, const void *b)
 {
     const bucket_item *x = a, *y = b;
+    if (x->block != NULL && (x->block_length == 0) != (y->block_length == 0))
+        return x->block_length == 0 ? 1 : -1;
     if (x->node != y->node)
         return (x->node > y->node) - (x->node < y->node);
     return x->output != y->output ? x->output - y->output : (x->within > y->within) - (x->within < y->within);
@@ -101,6 +103,10 @@ tdm_status bucket_items(const tdmi_graph *g, const tdmi_pipeline_options *option
     if (items == NULL)
         return TDM_ERR_NO_MEMORY;
     (void)list(g, part, items);
+    for (int i = 0; i < *count && options->shard == 3 && options->parts > 1; i++) {
+        items[i].block = g->tensor[items[i].parameter].name;
+        items[i].block_length = bucket_block_length(items[i].block);
+    }
     qsort(items, (size_t)*count, sizeof *items, by_readiness);
     find_readers(g, items, *count);
     *out = items;
@@ -133,6 +139,8 @@ tdm_status bucket_plan(const tdmi_graph *g, const tdmi_pipeline_options *options
         ready_times(g, &options->cost, items, count, ready_s);
         st = tdmi_plan_fastest(ready_s, nbytes, count, options->cost.alpha_s, options->cost.beta_s, AUTO_PART_BYTES,
                                bucket_of, buckets, &finish_s);
+    } else if (st == TDM_OK && items[0].block != NULL) {
+        *buckets = bucket_plan_units(items, nbytes, count, caps, cap_count, bucket_of);
     } else if (st == TDM_OK) {
         *buckets = tdmi_plan_buckets(nbytes, count, caps, cap_count, bucket_of);
     }

@@ -32,6 +32,9 @@ typedef struct tdmi_pipeline_options {
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */
     int shard;              /* 0: every rank updates all parameters; 1: its own slices; 2: and keeps gradients no longer than it
                                needs them; 3: and parameters (on one node: as 2, they are one copy already) */
+    int parts;              /* stage 3: nodes that keep a part of the parameters each; 0 and 1: all are on one */
+    int prefetch;           /* then: units of parameters that come ahead of use, at least 1 */
+    const tdmi_graph *gather_as; /* forward only: the training graph whose parts of the parameters are gathered; NULL: none */
 } tdmi_pipeline_options;
 
 /* How often the nodes that autodiff will have derived run in a step; the loss becomes a mean over all of them. */
@@ -51,6 +54,8 @@ tdm_status tdmi_pass_inplace(tdmi_graph *g);
 tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* BUCKET_WAIT, VERDICT, UPDATE, PARAMETERS_READY in the order that options ask for. */
 tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options);
+/* Stage 3 over several nodes: GATHER_START, GATHER_WAIT and RELEASE around the readers of each unit of parameters. */
+tdm_status tdmi_pass_gather(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Offsets of inputs, activations and outputs in one slab by lifetime, and of buckets in another; a kernel's workspace is in
  * neither. The slabs should start on a page. */
 tdm_status tdmi_pass_place(tdmi_graph *g);

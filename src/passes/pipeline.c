@@ -39,6 +39,7 @@ static const pass passes[] = {
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},
     {"shard", true, tdmi_pass_shard},
+    {"gather", false, tdmi_pass_gather},
     {"place", false, place},
 };
 

@@ -16,6 +16,8 @@ static double node_bytes(const tdmi_settings *s, size_t parameters, int world_si
     double values = one_copy ? 1 : local_size;
     double gradients = local_size;
     double moments = (double)tdmi_optimizer_moments(&s->optimizer) * local_size / (s->shard > 0 ? world_size : 1);
+    if (s->options.offload != NULL)
+        moments = 0;
     return (values + gradients + moments) * (double)parameters * sizeof(float);
 }
 

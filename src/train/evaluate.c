@@ -16,6 +16,7 @@ struct tdmi_evaluation {
     int32_t *tokens, *targets;
     int target_count;
     uint64_t count;
+    bool together; /* parameters are gathered: all ranks run equally many windows */
     double *loss; /* [count], in shared memory */
 };
 
@@ -27,11 +28,12 @@ tdm_status tdmi_evaluation_create(const tdmi_model *model, const tdmi_model_conf
         return TDM_ERR_NO_MEMORY;
     e->windows = windows;
     e->group = group;
+    e->together = tdmi_exec_gathers(training) != NULL;
     e->target_count = model->targets(config);
     e->count = windows->windows < TDMI_EVALUATION_WINDOWS ? windows->windows : TDMI_EVALUATION_WINDOWS;
     tdmi_exec_options options = {.parameters_of = training, .isa = tdmi_cpu_isa(), .interrupt = interrupt};
     void *memory = NULL;
-    tdm_status st = tdmi_window_graph(model, config, TDMI_BUILD_LOSS, precision, &e->graph);
+    tdm_status st = tdmi_window_graph(model, config, TDMI_BUILD_LOSS, precision, training, &e->graph);
     if (st == TDM_OK)
         st = tdmi_exec_create(e->graph, &options, &e->exec);
     if (st == TDM_OK)
@@ -65,7 +67,7 @@ uint64_t tdmi_evaluation_windows(const tdmi_evaluation *e)
     return e->count;
 }
 
-static tdm_status one_window(tdmi_evaluation *e, uint64_t i)
+static tdm_status one_window(tdmi_evaluation *e, uint64_t i, float *loss)
 {
     uint32_t seq = e->windows->seq;
     tdm_status st = tdmi_windows_read(e->windows, i * e->windows->windows / e->count, e->window);
@@ -73,20 +75,20 @@ static tdm_status one_window(tdmi_evaluation *e, uint64_t i)
         return st;
     memcpy(e->tokens, e->window, seq * sizeof *e->tokens);
     memcpy(e->targets, e->window + 1 + seq - (uint32_t)e->target_count, (size_t)e->target_count * sizeof *e->targets);
-    float loss = 0;
-    st = tdmi_exec_forward(e->exec, &loss);
-    e->loss[i] = (double)loss;
-    return st;
+    return tdmi_exec_forward(e->exec, loss);
 }
 
 tdm_status tdmi_evaluation_run(tdmi_evaluation *e, double *loss_out)
 {
     uint64_t rank = (uint64_t)tdm_group_rank(e->group), size = (uint64_t)tdm_group_size(e->group);
     memset(e->loss, 0, (size_t)e->count * sizeof *e->loss);
-    for (uint64_t i = rank; i < e->count; i += size) {
-        tdm_status st = one_window(e, i);
+    for (uint64_t i = rank; i < e->count || (e->together && i < e->count + rank); i += size) {
+        float loss;
+        tdm_status st = one_window(e, i < e->count ? i : 0, &loss);
         if (st != TDM_OK)
             return st;
+        if (i < e->count)
+            e->loss[i] = (double)loss;
     }
     if (size > 1) { /* every element is some rank's loss plus zeros: exact */
         tdm_status st = tdm_allreduce(e->group, e->loss, e->loss, (size_t)e->count, TDM_F64, TDM_SUM, NULL);

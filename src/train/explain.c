@@ -95,7 +95,7 @@ static void print_buckets(FILE *to, const tdmi_settings *s, const tdmi_graph *g)
             f.computed_s * 1e3, (f.reduced_s > f.computed_s ? f.reduced_s - f.computed_s : 0) * 1e3);
 }
 
-tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, char **text_out)
+tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, int local_size, char **text_out)
 {
     tdmi_settings s;
     tdmi_graph *g = NULL, *forward = NULL;
@@ -103,10 +103,11 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, c
     if (st != TDM_OK)
         return st;
     s.cost = tdmi_costs_of_node();
-    st = tdmi_step_graph(&s, world_size, &g);
+    const int parts = s.shard == 3 ? world_size / local_size : 1;
+    st = tdmi_step_graph(&s, world_size, parts, &g);
     if (st != TDM_OK)
         return st;
-    tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s, world_size);
+    tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s, world_size, parts);
     forward = s.model->build(&s.config, s.batch, TDMI_BUILD_LOSS, true);
     char *text = NULL, *plan = forward == NULL ? NULL : tdmi_pipeline_explain(forward, &pipeline);
     size_t nbytes;

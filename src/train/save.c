@@ -77,7 +77,7 @@ static tdm_status take_weights(void *arg, const char *name, const float *values,
     if (p < 0 || tdmi_shape_count(&to->graph->tensor[p].shape) != count)
         return tdmi_fail(TDM_ERR_INTERNAL, "first weights of %s: %zu values for a parameter that the graph does not have so", name,
                          count);
-    memcpy(tdmi_exec_memory(to->exec, p), values, count * sizeof *values);
+    tdmi_exec_set_parameter(to->exec, p, values);
     return TDM_OK;
 }
 
@@ -97,15 +97,9 @@ static tdm_status first_weights(tdmi_trainer *t)
     return st;
 }
 
-/* One rank of a node writes a copy that is shared. */
-static bool writes_parameters(const tdmi_trainer *t)
-{
-    return !tdmi_exec_shares_parameters(t->exec) || tdm_group_local_rank(t->group) == 0;
-}
-
 tdm_status tdmi_trainer_init_weights(tdmi_trainer *t)
 {
-    return tdmi_trainer_agree(t, writes_parameters(t) ? first_weights(t) : TDM_OK); /* the agreement is the meeting after it */
+    return tdmi_trainer_agree(t, first_weights(t)); /* the agreement is the meeting after it */
 }
 
 tdm_status tdmi_trainer_peek_init(tdmi_settings *s)
@@ -133,13 +127,12 @@ typedef struct write_target {
     tdmi_safetensors_writer *model, *optimizer;
 } write_target;
 
-static tdm_status write_piece(void *arg, tdmi_id p, size_t first, size_t count, float *const *moment)
+static tdm_status write_piece(void *arg, tdmi_id p, size_t first, size_t count, float *values, float *const *moment)
 {
     write_target *to = arg;
     tdmi_trainer *t = to->trainer;
     const tdmi_tensor *tensor = &t->graph->tensor[p];
     size_t index = file_index(t->graph, p), parameters = tdmi_layout_count(t->model_layout);
-    const float *values = (const float *)tdmi_exec_memory(t->exec, p) + first;
     bool turned = tensor->shape.ndim == 2 && t->settings.model->transposed(tensor->name);
     tdm_status st = turned ? tdmi_safetensors_write_transposed(to->model, index, first, count, values)
                            : tdmi_safetensors_write(to->model, index, first, count, values);
@@ -227,8 +220,9 @@ typedef struct read_target {
     const char *folder;
 } read_target;
 
-static tdm_status read_piece(void *arg, tdmi_id p, size_t first, size_t count, float *const *moment)
+static tdm_status read_piece(void *arg, tdmi_id p, size_t first, size_t count, float *values, float *const *moment)
 {
+    (void)values; /* parameters are read before */
     read_target *from = arg;
     tdmi_trainer *t = from->trainer;
     for (int k = 0; k < tdmi_optimizer_moments(&t->settings.optimizer); k++) {
@@ -310,7 +304,7 @@ static tdm_status load(tdmi_trainer *t, const char *folder)
     if (st != TDM_OK)
         return st;
     st = check_same_run(t, c, folder);
-    if (st == TDM_OK && writes_parameters(t))
+    if (st == TDM_OK)
         st = tdmi_weights_read(tdmi_checkpoint_model(c), folder, t->settings.model, t->graph, t->exec);
     if (st == TDM_OK) {
         read_target from = {t, tdmi_checkpoint_optimizer(c), folder};

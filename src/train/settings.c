@@ -16,7 +16,7 @@ void tdm_train_options_init(tdm_train_options *o)
         .layers = TDM_UNSET, .width = TDM_UNSET, .heads = TDM_UNSET, .seq = TDM_UNSET, .vocab = TDM_UNSET,
         .dropout = TDM_UNSET, .val_fraction = TDM_UNSET, .batch = TDM_UNSET, .accum = TDM_UNSET, .steps = TDM_UNSET, .epochs = TDM_UNSET,
         .lr = TDM_UNSET, .weight_decay = TDM_UNSET, .clip = TDM_UNSET, .beta1 = TDM_UNSET, .beta2 = TDM_UNSET,
-        .eps = TDM_UNSET, .warmup = TDM_UNSET, .shard = TDM_UNSET, .first_bucket_mb = TDM_UNSET, .save_every = TDM_UNSET,
+        .eps = TDM_UNSET, .warmup = TDM_UNSET, .shard = TDM_UNSET, .prefetch = TDM_UNSET, .first_bucket_mb = TDM_UNSET, .save_every = TDM_UNSET,
         .keep = TDM_UNSET, .eval_every = TDM_UNSET, .trace_from = TDM_UNSET, .trace_to = TDM_UNSET,
         .timeout_s = TDM_UNSET,
     };
@@ -195,6 +195,10 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
         st = resolve_precision(o, s);
     if (st == TDM_OK)
         st = choose_int("shard", o->shard, 1, 0, 3, &s->shard);
+    if (st == TDM_OK && o->prefetch != TDM_UNSET && s->shard != 3)
+        st = tdmi_fail(TDM_ERR_INVALID, "--prefetch is for --shard 3, which gathers parameters; this run has --shard %d", s->shard);
+    if (st == TDM_OK)
+        st = choose_int("prefetch", o->prefetch, 1, 1, 64, &s->prefetch);
     if (st == TDM_OK)
         st = choose_int("save-every", o->save_every, 0, 0, STEPS_MAX, &s->save_every);
     if (st == TDM_OK)

@@ -24,7 +24,7 @@ typedef struct tdmi_settings {
     int warmup;
     tdmi_schedule_kind schedule;
     tdm_dtype precision;
-    int shard, save_every, keep; /* save_every 0: at the end */
+    int shard, prefetch, save_every, keep; /* save_every 0: at the end */
     int64_t eval_every;          /* 0 until steps are known */
     double bucket_mb, first_bucket_mb;
     double bucket_list_mb[TDMI_BUCKET_LIST_MAX]; /* instead of both; */

@@ -23,7 +23,7 @@ static size_t beside(const tdmi_settings *s, int world_size)
     return s->parameters * (sizeof(float) + copies) + s->parameters * sizeof(float) * (size_t)tdmi_optimizer_moments(&s->optimizer) / share;
 }
 
-tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
+tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size, int parts)
 {
     return (tdmi_pipeline_options){.train = true,
                                    .precision = s->precision,
@@ -39,18 +39,22 @@ tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size)
                                    .memory_beside_nbytes = beside(s, world_size),
                                    .micro_batches = s->micro_batches,
                                    .clip = s->clip > 0,
-                                   .shard = s->shard};
+                                   .shard = s->shard,
+                                   .parts = parts,
+                                   .prefetch = s->prefetch};
 }
 
-tdm_status tdmi_step_graph(const tdmi_settings *s, int world_size, tdmi_graph **out)
+tdm_status tdmi_step_graph(const tdmi_settings *s, int world_size, int parts, tdmi_graph **out)
 {
-    tdmi_pipeline_options options = tdmi_step_pipeline(s, world_size);
+    tdmi_pipeline_options options = tdmi_step_pipeline(s, world_size, parts);
     return finish(s->model->build(&s->config, s->batch, TDMI_BUILD_LOSS, true), &options, out);
 }
 
 tdm_status tdmi_window_graph(const tdmi_model *model, const tdmi_model_config *config, tdmi_build_kind kind, tdm_dtype precision,
-                             tdmi_graph **out)
+                             const tdmi_exec *parameters_of, tdmi_graph **out)
 {
     tdmi_pipeline_options options = {.train = false, .world_size = 1, .precision = precision};
+    if (parameters_of != NULL)
+        options.gather_as = tdmi_exec_gathers(parameters_of);
     return finish(model->build(config, 1, kind, false), &options, out);
 }

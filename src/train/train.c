@@ -85,12 +85,13 @@ static tdm_status make_group(tdmi_trainer *t)
 static tdm_status make_executor(tdmi_trainer *t)
 {
     tdmi_settings *s = &t->settings;
-    tdm_status st = TDM_OK;
+    int parts;
+    tdm_status st = tdmi_exec_parts(t->group, s->shard, &parts);
     s->cost = tdmi_costs_of_node();
-    if (s->bucket_auto) /* else nothing is chosen by what links cost */
+    if (st == TDM_OK && s->bucket_auto) /* else nothing is chosen by what links cost */
         st = tdmi_costs_of_group(t->group, &s->cost);
     if (st == TDM_OK)
-        st = tdmi_step_graph(s, t->size, &t->graph);
+        st = tdmi_step_graph(s, t->size, parts, &t->graph);
     if (st == TDM_OK)
         st = tdmi_rng_init(&t->mask_rng, s->options.seed);
     const bool chosen = s->options.trace_from != TDM_UNSET;
@@ -102,6 +103,7 @@ static tdm_status make_executor(tdmi_trainer *t)
     tdmi_exec_options options = {.group = t->group,
                                  .optimizer = s->optimizer,
                                  .shard = s->shard,
+                                 .offload = s->options.offload,
                                  .clip = s->clip,
                                  .scaler = s->precision == TDM_F16 ? &t->scaler : NULL,
                                  .isa = tdmi_cpu_isa(),
@@ -194,10 +196,10 @@ static tdm_status write_timeline(tdmi_trainer *t)
     return tdmi_trainer_agree(t, st);
 }
 
-/* A piece of text from the trained model, for people; only where tokens are bytes. */
+/* A piece of text from the trained model, for people; only where tokens are bytes. Ranks that gather parameters all write it. */
 static tdm_status print_sample(tdmi_trainer *t)
 {
-    if (t->rank != 0 || t->settings.options.quiet || strcmp(tdmi_tokens_format(t->tokens), "bytes") != 0)
+    if ((t->rank != 0 && tdmi_exec_gathers(t->exec) == NULL) || t->settings.options.quiet || strcmp(tdmi_tokens_format(t->tokens), "bytes") != 0)
         return TDM_OK;
     tdmi_writer *writer;
     tdmi_rng rng;
@@ -215,7 +217,7 @@ static tdm_status print_sample(tdmi_trainer *t)
     }
     text[SAMPLE_BYTES] = '\0';
     tdmi_writer_destroy(writer);
-    if (st == TDM_OK)
+    if (st == TDM_OK && t->rank == 0)
         fprintf(stderr, "\nsample:\n%s\n\n", text);
     return st;
 }
@@ -225,8 +227,11 @@ static tdm_status finish(tdmi_trainer *t)
     tdm_status st = write_timeline(t);
     if (st == TDM_OK)
         st = tdmi_trainer_sample_memory(t);
-    if (st != TDM_OK || t->rank != 0)
+    if (st != TDM_OK)
         return st;
+    const bool done = t->step == t->settings.steps;
+    if (t->rank != 0)
+        return done ? print_sample(t) : TDM_OK;
     tdmi_summary summary = {.model = t->settings.model->name,
                             .parameters = tdmi_graph_parameter_count(t->graph),
                             .ranks = t->size,
@@ -237,7 +242,7 @@ static tdm_status finish(tdmi_trainer *t)
                             .seconds = (double)(tdmi_now_ns() - t->begin_ns) / 1e9};
     st = tdmi_metrics_summarise(t->metrics, &summary);
     tdmi_progress_end(&t->progress);
-    if (st == TDM_OK && t->step == t->settings.steps)
+    if (st == TDM_OK && done)
         st = print_sample(t);
     if (st != TDM_OK || t->settings.options.quiet)
         return st;

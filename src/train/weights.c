@@ -33,32 +33,34 @@ static const char *shape_text(int ndim, const uint64_t *shape, char out[SHAPE_TE
     return out;
 }
 
-static tdm_status read_one(const tdmi_safetensors *file, const char *path, const tdmi_model *model, const tdmi_tensor *to,
-                           float *values)
+typedef struct source {
+    const tdmi_safetensors *file;
+    const char *path;
+    const tdmi_model *model;
+    const tdmi_graph *graph;
+} source;
+
+static tdm_status read_piece(void *arg, tdmi_id parameter, size_t first, size_t count, float *values, float *const *moment)
 {
-    const tdmi_file_tensor *from = tdmi_weights_find(file, to->name);
+    const source *s = arg;
+    const tdmi_tensor *to = &s->graph->tensor[parameter];
+    const tdmi_file_tensor *from = tdmi_weights_find(s->file, to->name);
     uint64_t shape[2];
     char texts[2][SHAPE_TEXT];
+    (void)moment;
     if (from == NULL)
-        return tdmi_fail(TDM_ERR_BAD_FILE, "%s: there is no tensor %s; it holds another model", path, to->name);
-    tdmi_weights_file_shape(model, to, shape);
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s: there is no tensor %s; it holds another model", s->path, to->name);
+    tdmi_weights_file_shape(s->model, to, shape);
     if (from->ndim != to->shape.ndim || from->shape[0] != shape[0] || (from->ndim == 2 && from->shape[1] != shape[1]))
-        return tdmi_fail(TDM_ERR_BAD_FILE, "%s: tensor %s is %s, the model needs %s; give the sizes it was made with", path, to->name,
-                         shape_text(from->ndim, from->shape, texts[0]), shape_text(to->shape.ndim, shape, texts[1]));
-    if (to->shape.ndim == 2 && model->transposed(to->name))
-        return tdmi_safetensors_read_transposed(file, from, 0, tdmi_shape_count(&to->shape), values);
-    return tdmi_safetensors_read(file, from, 0, tdmi_shape_count(&to->shape), values);
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s: tensor %s is %s, the model needs %s; give the sizes it was made with", s->path,
+                         to->name, shape_text(from->ndim, from->shape, texts[0]), shape_text(to->shape.ndim, shape, texts[1]));
+    if (to->shape.ndim == 2 && s->model->transposed(to->name))
+        return tdmi_safetensors_read_transposed(s->file, from, first, count, values);
+    return tdmi_safetensors_read(s->file, from, first, count, values);
 }
 
 tdm_status tdmi_weights_read(const tdmi_safetensors *file, const char *path, const tdmi_model *model, const tdmi_graph *graph,
                              tdmi_exec *exec)
 {
-    for (tdmi_id t = 0; t < graph->tensor_count; t++) {
-        if (graph->tensor[t].role != TDMI_ROLE_PARAMETER)
-            continue;
-        tdm_status st = read_one(file, path, model, &graph->tensor[t], tdmi_exec_memory(exec, t));
-        if (st != TDM_OK)
-            return st;
-    }
-    return TDM_OK;
+    return tdmi_exec_visit_parameters(exec, read_piece, &(source){file, path, model, graph});
 }

@@ -32,7 +32,7 @@ tdm_status tdmi_writer_create(const tdmi_model *model, const tdmi_model_config *
     w->config = *config;
     w->whole_windows = model->targets(config) == 1 && config->seq > 1;
     tdmi_exec_options options = {.parameters_of = parameters_of, .isa = tdmi_cpu_isa(), .interrupt = interrupt};
-    tdm_status st = tdmi_window_graph(model, config, TDMI_BUILD_LOGITS, TDM_F32, &w->graph);
+    tdm_status st = tdmi_window_graph(model, config, TDMI_BUILD_LOGITS, TDM_F32, parameters_of, &w->graph);
     if (st == TDM_OK)
         st = tdmi_exec_create(w->graph, &options, &w->exec);
     if (st == TDM_OK && (w->choice = tdmi_calloc((size_t)config->vocab, sizeof *w->choice, "text generation")) == NULL)

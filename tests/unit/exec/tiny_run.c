@@ -15,7 +15,7 @@
 tiny_run *tiny_run_create(int shard, double clip)
 {
     tiny_run *run = mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    *run = (tiny_run){.shard = shard, .clip = clip, .bucket_mb = 0.02};
+    *run = (tiny_run){.shard = shard, .clip = clip, .bucket_mb = 0.02, .prefetch = 1};
     return run;
 }
 
@@ -32,15 +32,15 @@ typedef struct target {
 static tdm_status take(void *arg, const char *name, const float *values, size_t count)
 {
     target *to = arg;
-    memcpy(tdmi_exec_memory(to->exec, tdmi_graph_find(to->graph, name)), values, count * sizeof *values);
+    (void)count;
+    tdmi_exec_set_parameter(to->exec, tdmi_graph_find(to->graph, name), values);
     return TDM_OK;
 }
 
 tdm_status tiny_init(const tdmi_model *model, const tdmi_model_config *config, tdm_group *group, const tdmi_graph *graph, tdmi_exec *exec)
 {
-    tdm_status st = TDM_OK;
-    if (!tdmi_exec_shares_parameters(exec) || tdm_group_local_rank(group) == 0)
-        st = model->init(config, 7, take, &(target){graph, exec});
+    (void)group;
+    tdm_status st = model->init(config, 7, take, &(target){graph, exec});
     return st == TDM_OK ? tdmi_exec_publish_parameters(exec) : st;
 }
 
@@ -110,16 +110,30 @@ static void keep_gradients(const tiny_model *m, tiny_run *run, double norm)
         run->gradient[i] *= (float)(norm / sqrt(squares));
 }
 
-static uint64_t hash_weights(const tdmi_graph *g, tdmi_exec *exec)
+/* A sum over elements, so that ranks may each add their slices. */
+static tdm_status hash_piece(void *arg, tdmi_id parameter, size_t first, size_t count, float *values, float *const *moment)
 {
-    uint64_t hash = 1469598103934665603ull;
-    for (tdmi_id t = 0; t < g->tensor_count; t++)
-        if (g->tensor[t].role == TDMI_ROLE_PARAMETER) {
-            const unsigned char *bytes = tdmi_exec_memory(exec, t);
-            for (size_t i = 0; i < tdmi_shape_nbytes(&g->tensor[t].shape); i++)
-                hash = (hash ^ bytes[i]) * 1099511628211ull;
-        }
-    return hash;
+    uint64_t *hash = arg;
+    (void)moment;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        uint64_t h = ((uint64_t)bits << 32 ^ (uint64_t)parameter << 20 ^ (first + i)) * 0xbf58476d1ce4e5b9ull;
+        *hash += (h ^ h >> 29) * 0x94d049bb133111ebull;
+    }
+    return TDM_OK;
+}
+
+/* As rank 0 sees them, or, where no rank has them all, each rank its slices. */
+static void hash_weights(tiny_run *run, const tdmi_graph *g, tdmi_exec *exec, int rank)
+{
+    uint64_t hash = 0;
+    if (tdmi_exec_gathers(exec) != NULL)
+        (void)tdmi_exec_visit_state(exec, hash_piece, &hash);
+    for (tdmi_id t = 0; t < g->tensor_count && rank == 0 && tdmi_exec_gathers(exec) == NULL; t++)
+        if (g->tensor[t].role == TDMI_ROLE_PARAMETER)
+            (void)hash_piece(&hash, t, 0, tdmi_shape_count(&g->tensor[t].shape), tdmi_exec_memory(exec, t), NULL);
+    __atomic_fetch_add(&run->weights, hash, __ATOMIC_SEQ_CST);
 }
 
 static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
@@ -148,13 +162,15 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
                 keep_gradients(m, run, r.grad_norm);
         }
     }
+    hash_weights(run, m->graph, m->exec, m->rank);
     if (m->rank == 0) {
         run->allocations = tdmi_memory_allocations() - allocations;
         run->heap_growth = mallinfo2().uordblks > heap ? mallinfo2().uordblks - heap : 0;
-        run->weights = hash_weights(m->graph, m->exec);
         run->shared = tdmi_exec_shares_parameters(m->exec);
+        run->gathers = tdmi_exec_gathers(m->exec) != NULL;
         run->gradient_nbytes = m->graph->gradient_nbytes;
         run->slab_nbytes = m->graph->slab_nbytes;
+        run->parameter_nbytes = m->graph->parameter_nbytes;
     }
     return NULL;
 }
@@ -171,17 +187,21 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
     m->size = tdm_group_size(group);
     m->rows = windows_of(run) / m->size / micro_batches;
     m->graph = model->build(&config, m->rows, TDMI_BUILD_LOSS, true);
+    int parts;
+    CHECK_OK(tdmi_exec_parts(group, run->shard, &parts));
     tdmi_pipeline_options pipeline = {.train = true, .precision = run->precision, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
                                       .first_bucket_mb = run->bucket_mb / 4, .micro_batches = micro_batches,
                                       .remat = run->remat,
-                                      .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard};
+                                      .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard,
+                                      .parts = parts, .prefetch = run->prefetch};
     CHECK_OK(tdmi_pipeline_run(m->graph, &pipeline));
     CHECK_OK(tdmi_rng_init(&m->rng, 1));
     tdmi_grad_scaler_init(&m->scaler);
     tdmi_exec_options options = {
         .group = group,
         .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
-        .shard = run->shard, .clip = run->clip, .scaler = &m->scaler, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
+        .shard = run->shard, .offload = run->offload[0] != '\0' ? run->offload : NULL, .clip = run->clip,
+        .scaler = &m->scaler, .isa = tdmi_cpu_isa(), .draw = draw, .draw_arg = &m->rng,
         .draw_nbytes = sizeof m->rng,
         .feed = feed, .feed_arg = m};
     CHECK_OK(tdmi_exec_create(m->graph, &options, &m->exec));

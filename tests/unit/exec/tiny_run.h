@@ -11,12 +11,13 @@
 
 typedef struct tiny_run {
     /* asked */
-    int shard;
+    int shard, prefetch;
     double clip;
     double bucket_mb;
     float dropout;
     tdm_dtype precision;
     bool overflow;     /* float16: the gradient of rank 2 overflows in steps 3 and 4 */
+    char offload[64];  /* a folder for the optimizer's state; empty: none */
     int windows;       /* of a step, all ranks and micro-batches together; 0: TINY_WINDOWS */
     int remat;         /* as the pass takes it */
     int stride;        /* window i of a step is window i x stride of the data; 0: 1 */
@@ -35,7 +36,8 @@ typedef struct tiny_run {
     size_t gradient_count;
     size_t slab_nbytes;
     int64_t optimizer_ns, comm_exposed_ns; /* of all steps */
-    size_t gradient_nbytes; /* of the graph's gradients' slab */
+    bool gathers;
+    size_t gradient_nbytes, parameter_nbytes; /* of the graph's slabs */
 } tiny_run;
 
 /* Runs on each rank of a group; NULL or what went wrong. `run` lies in memory that all ranks share. */

@@ -17,7 +17,8 @@ typedef struct small_target {
 static inline tdm_status small_take(void *arg, const char *name, const float *values, size_t count)
 {
     small_target *to = arg;
-    memcpy(tdmi_exec_memory(to->exec, tdmi_graph_find(to->graph, name)), values, count * sizeof *values);
+    (void)count;
+    tdmi_exec_set_parameter(to->exec, tdmi_graph_find(to->graph, name), values);
     return TDM_OK;
 }
 

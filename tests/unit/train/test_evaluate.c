@@ -15,6 +15,7 @@
 
 typedef struct job {
     const char *path, *model;
+    int shard;
     double val_fraction;
     double loss;     /* of rank 0 */
     double expected; /* of window after window, on one rank */
@@ -27,7 +28,7 @@ static const char *reference(const tdmi_model *model, const tdmi_model_config *c
     tdmi_graph *graph;
     tdmi_exec *exec;
     tdmi_exec_options options = {.parameters_of = training, .isa = tdmi_cpu_isa()};
-    CHECK_OK(tdmi_window_graph(model, config, TDMI_BUILD_LOSS, TDM_F32, &graph));
+    CHECK_OK(tdmi_window_graph(model, config, TDMI_BUILD_LOSS, TDM_F32, NULL, &graph));
     CHECK_OK(tdmi_exec_create(graph, &options, &exec));
     int32_t window[9], *tokens = tdmi_exec_memory(exec, tdmi_graph_find(graph, "tokens"));
     int32_t *targets = tdmi_exec_memory(exec, tdmi_graph_find(graph, "targets"));
@@ -58,14 +59,15 @@ static const char *evaluates(tdm_group *group, void *arg)
     tdmi_windows train, val;
     CHECK_OK(tdmi_tokens_open(j->path, TDMI_TOKENS_BYTES, 50, &tokens));
     CHECK_OK(tdmi_tokens_split(tokens, j->val_fraction, 8, &train, &val));
-    tdmi_pipeline_options pipeline = {.train = true, .world_size = tdm_group_size(group), .bucket_cap_mb = 1, .first_bucket_mb = 1, .shard = 1};
+    tdmi_pipeline_options pipeline = {.train = true, .world_size = tdm_group_size(group), .bucket_cap_mb = 1, .first_bucket_mb = 1,
+                                      .shard = j->shard, .prefetch = 1};
+    CHECK_OK(tdmi_exec_parts(group, j->shard, &pipeline.parts));
     tdmi_graph *graph = model->build(&config, 1, TDMI_BUILD_LOSS, true);
     CHECK_OK(tdmi_pipeline_run(graph, &pipeline));
     tdmi_exec *exec;
-    tdmi_exec_options options = {.group = group, .optimizer = {.kind = TDMI_OPTIMIZER_SGD}, .shard = 1, .isa = tdmi_cpu_isa()};
+    tdmi_exec_options options = {.group = group, .optimizer = {.kind = TDMI_OPTIMIZER_SGD}, .shard = j->shard, .isa = tdmi_cpu_isa()};
     CHECK_OK(tdmi_exec_create(graph, &options, &exec));
-    if (!tdmi_exec_shares_parameters(exec) || tdm_group_local_rank(group) == 0)
-        CHECK_OK(small_init(model, &config, graph, exec));
+    CHECK_OK(small_init(model, &config, graph, exec));
     CHECK_OK(tdmi_exec_publish_parameters(exec));
     tdmi_evaluation *evaluation;
     double loss, again;
@@ -76,7 +78,7 @@ static const char *evaluates(tdm_group *group, void *arg)
     if (tdm_group_rank(group) == 0) {
         j->loss = loss;
         j->windows = tdmi_evaluation_windows(evaluation);
-        const char *wrong = reference(model, &config, exec, &val, j->windows, &j->expected);
+        const char *wrong = tdmi_exec_gathers(exec) != NULL ? NULL : reference(model, &config, exec, &val, j->windows, &j->expected);
         if (wrong != NULL)
             return wrong;
     }
@@ -108,13 +110,19 @@ static void assert_same_on(const char *model, size_t tokens, uint64_t windows)
 {
     double first = NAN;
     for (int n = 1; n <= 4; n++) {
-        job j = {.path = data_of(tokens), .model = model, .val_fraction = 0.5};
+        job j = {.path = data_of(tokens), .model = model, .shard = 1, .val_fraction = 0.5};
         ranks_run(&(ranks_spec){.n = n, .transport = n == 3 ? "tcp" : "shm"}, evaluates, &j);
         assert_int_equal(j.windows, windows);
         assert_true(j.loss == j.expected);
         if (n > 1)
             assert_true(j.loss == first); /* the same bits */
         first = j.loss;
+    }
+    for (int n = 2; n <= 4; n++) { /* each rank has a part of the parameters, and no more */
+        job j = {.path = data_of(tokens), .model = model, .shard = 3, .val_fraction = 0.5};
+        ranks_run(&(ranks_spec){.n = n, .transport = "tcp"}, evaluates, &j);
+        assert_int_equal(j.windows, windows);
+        assert_true(j.loss == first);
     }
 }
 

@@ -95,6 +95,7 @@ static void what_cannot_be_is_named(void **state)
     CASE(o.clip = -2, "--clip -2");
     CASE(o.optimizer = "lamb", "lamb");
     CASE(o.schedule = "steps", "steps");
+    CASE(o.prefetch = 2, "--prefetch is for --shard 3, which gathers parameters; this run has --shard 1");
     CASE(o.shard = 4, "--shard 4 is out of range; it takes 0 to 3");
     CASE(o.bucket_mb = "0", "--bucket-mb 0: it takes a number of MiB");
     CASE(o.bucket_mb = "1,,2", "--bucket-mb 1,,2: it takes");

@@ -20,7 +20,7 @@ static int begin(void **state)
 {
     tdmi_exec_options options = {.isa = tdmi_cpu_isa()};
     model = tdmi_model_find("gpt2");
-    return files_begin(state) != 0 || tdmi_window_graph(model, &small_config, TDMI_BUILD_LOSS, TDM_F32, &graph) != TDM_OK ||
+    return files_begin(state) != 0 || tdmi_window_graph(model, &small_config, TDMI_BUILD_LOSS, TDM_F32, NULL, &graph) != TDM_OK ||
            tdmi_exec_create(graph, &options, &exec) != TDM_OK;
 }
 
