@@ -47,6 +47,7 @@ typedef struct exec_bucket {
     char gather_name[EXEC_BUCKET_NAME];
     tdm_work *gathering;            /* all-gather of its parameters under way, or NULL */
     int64_t gather_started_ns;
+    double squares;                 /* of the step's reduced gradient in this rank's slice */
 } exec_bucket;
 
 struct tdmi_exec {
@@ -81,7 +82,6 @@ struct tdmi_exec {
     double loss_sum;                /* of the micro-batches so far, on this rank */
     int64_t rows, counted;          /* targets in them; those that are not negative */
     tdmi_optimizer_step update;
-    double sum_of_squares; /* of the gradient pieces this rank owns */
     float grad_scale;
     int in_flight;         /* reductions and gathers started and not waited for */
     float *loss_scale;     /* the input of a graph in float16, else NULL */
@@ -139,6 +139,8 @@ const float *exec_widened(tdmi_exec *exec, const void *gradient, size_t at, size
 enum { EXEC_CELL = 1024 };
 /* Zeroes between and behind the gradients of a bucket, where another bucket in this memory has left something. */
 void exec_clear_gaps(tdmi_exec *exec, int bucket);
+/* Of all buckets, in their order: which reduction ended first does not show. */
+double exec_sum_of_squares(const tdmi_exec *exec);
 double exec_squares_of_slice(tdmi_exec *exec, int bucket);
 tdm_status exec_gather_start(tdmi_exec *exec, int bucket);
 tdm_status exec_parameters_ready(tdmi_exec *exec, int bucket);

@@ -80,7 +80,7 @@ static void fused_update(void *arg, int bucket, size_t first, size_t count, cons
         size_t left = EXEC_CELL - (first + at - exec->bucket[bucket].slice_first) % EXEC_CELL;
         n = left < count - at ? left : count - at;
         const float *gradient = exec_widened(exec, reduced, at, n, cell);
-        exec->sum_of_squares += tdmi_sum_of_squares(gradient, n);
+        exec->bucket[bucket].squares += tdmi_sum_of_squares(gradient, n);
         exec_update_range(exec, bucket, first + at, n, gradient);
     }
     exec->updating_ns += tdmi_now_ns() - begin;
@@ -104,7 +104,7 @@ static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
         exec_offload_left(exec, bucket);
         return exec_gather_start(exec, bucket);
     }
-    exec->sum_of_squares += exec_squares_of_slice(exec, bucket);
+    exec->bucket[bucket].squares = exec_squares_of_slice(exec, bucket);
     return TDM_OK;
 }
 
@@ -258,7 +258,8 @@ static void account(tdmi_exec *exec, const exec_node *node, int64_t spent_ns, st
 
 static void begin_step(tdmi_exec *exec, int64_t step, double lr)
 {
-    exec->sum_of_squares = 0;
+    for (int b = 0; b < exec->graph->bucket_count; b++)
+        exec->bucket[b].squares = 0;
     exec->exposed_ns = exec->inside_ns = exec->updating_ns = 0;
     exec->inside = TDM_OK;
     exec->in_flight = 0;

@@ -66,6 +66,14 @@ void exec_clear_gaps(tdmi_exec *exec, int b)
     }
 }
 
+double exec_sum_of_squares(const tdmi_exec *exec)
+{
+    double sum = 0;
+    for (int b = 0; b < exec->graph->bucket_count; b++)
+        sum += exec->bucket[b].squares;
+    return sum;
+}
+
 double exec_squares_of_slice(tdmi_exec *exec, int b)
 {
     exec_bucket *bucket = &exec->bucket[b];

@@ -90,7 +90,7 @@ tdm_status exec_verdict(tdmi_exec *exec, double lr, int64_t step, bool ask_stop,
     const double all_rows = (double)exec->rows * exec_short_factor(exec); /* of this rank, in a step of full length */
     v[VERDICT_LOSS] = exec->loss_sum;
     v[VERDICT_ROWS] = (double)exec->counted;
-    v[VERDICT_SQUARES] = counts ? exec->sum_of_squares : 0;
+    v[VERDICT_SQUARES] = counts ? exec_sum_of_squares(exec) : 0;
     v[VERDICT_STOP] = ask_stop ? 1 : 0;
     out->own_loss = exec->counted == 0 ? 0 : exec->loss_sum * (all_rows / (double)exec->counted);
     if (exec->size > 1) {
