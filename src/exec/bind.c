@@ -303,6 +303,8 @@ static tdm_status bind_nodes(tdmi_exec *exec)
     }
     exec_mark_meetings(exec);
     tdm_status st = exec_bind_draws(exec);
+    if (st == TDM_OK && g->bucket_count > 0)
+        st = exec_bind_late(exec);
     if (st != TDM_OK)
         return st;
     exec->workspace = exec_page_memory(workspace, "workspace of kernels");
@@ -363,6 +365,7 @@ tdm_status exec_bind(tdmi_exec *exec)
 void exec_unbind(tdmi_exec *exec)
 {
     tdm_group *group = exec->options.group;
+    exec_late_drain(exec);
     for (int n = 0; exec->node != NULL && n < exec->graph->node_count; n++) {
         if (exec->node[n].has_kernel)
             tdmi_kernel_unbind(&exec->node[n].bound);

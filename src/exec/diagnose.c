@@ -26,7 +26,7 @@ tdm_status exec_not_finite(tdmi_exec *exec, int64_t step, float loss)
                              first_not_finite(exec->memory[t], count));
     }
     /* Where parameters are gathered, other nodes would have to take part. */
-    for (int n = 0; exec->gathered == NULL && n < g->node_count && g->node[n].phase == TDMI_PHASE_FORWARD; n++) {
+    for (int n = 0; exec->gathered == NULL && n < g->node_count && g->node[n].phase != TDMI_PHASE_BACKWARD; n++) {
         const exec_node *node = &exec->node[n];
         if (!node->has_kernel)
             continue;

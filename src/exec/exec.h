@@ -71,6 +71,9 @@ tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, int micro_batches, doub
                           tdmi_step_result *out);
 /* Events that a traced step of this graph on so many ranks adds to the timeline, at most. */
 size_t tdmi_exec_step_events(const tdmi_graph *graph, int ranks);
+/* Where the graph has PARAMETERS_READY nodes in forward: new parameters are whole before the next step, for others to read.
+ * Collective. */
+tdm_status tdmi_exec_settle(tdmi_exec *exec);
 /* Forward nodes only; the loss, where there is one, is this rank's. */
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out);
 

@@ -46,7 +46,8 @@ typedef struct exec_bucket {
     char name[EXEC_BUCKET_NAME];    /* of its reduction, in timelines */
     char gather_name[EXEC_BUCKET_NAME];
     tdm_work *gathering;            /* all-gather of its parameters under way, or NULL */
-    int64_t gather_started_ns;
+    int64_t gather_started_ns, gather_done_ns;
+    bool awaited;                   /* late: new parameters that nobody may read yet */
     double squares;                 /* of the step's reduced gradient in this rank's slice */
 } exec_bucket;
 
@@ -76,6 +77,11 @@ struct tdmi_exec {
     double *verdict;       /* VERDICT_COUNT numbers that all ranks add up */
     _Atomic uint64_t *commit; /* one word a rank of the node, shared: 2 step + 1 inside the update of a step, 2 step after it */
     int commit_count, commit_own;
+
+    int *late;      /* buckets whose PARAMETERS_READY stands in forward, in their order */
+    int late_count;
+    int gathers;    /* of them under way on this rank */
+    bool unmet;     /* ranks with one copy of the parameters have not met since the last update */
 
     /* the step under way */
     int micro_batches, micro_batch; /* of it; the one that runs */
@@ -146,6 +152,13 @@ tdm_status exec_gather_start(tdmi_exec *exec, int bucket);
 tdm_status exec_parameters_ready(tdmi_exec *exec, int bucket);
 void exec_commit_begin(tdmi_exec *exec, int64_t step);
 void exec_commit_end(tdmi_exec *exec, int64_t step);
+/* late.c: once nodes are bound; at the end of a step; beside computation; at a PARAMETERS_READY in forward; at the end. */
+tdm_status exec_bind_late(tdmi_exec *exec);
+bool exec_gathers_own_copies(const tdmi_exec *exec);
+tdm_status exec_late_begin(tdmi_exec *exec);
+tdm_status exec_late_advance(tdmi_exec *exec);
+tdm_status exec_late_ready(tdmi_exec *exec, int bucket, tdmi_trace *trace, int64_t step);
+void exec_late_drain(tdmi_exec *exec);
 /* draw.c: once nodes are bound; and a DRAW_MASK node. */
 tdm_status exec_bind_draws(tdmi_exec *exec);
 void exec_draw(tdmi_exec *exec, const exec_node *node);

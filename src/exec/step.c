@@ -132,12 +132,14 @@ static void advance(void *arg)
     exec->inside = tdm_reducer_progress(exec->reducer);
     if (exec->inside == TDM_OK)
         exec->inside = exec_gathers_advance(exec);
+    if (exec->inside == TDM_OK && exec->gathers > 0)
+        exec->inside = exec_late_advance(exec);
     exec->inside_ns += tdmi_now_ns() - begin - (exec->updating_ns - updating_ns);
 }
 
 static tdm_status run_compute(tdmi_exec *exec, exec_node *node, int64_t step)
 {
-    const bool communicates = exec->in_flight > 0;
+    const bool communicates = exec->in_flight + exec->gathers > 0;
     if (communicates)
         tdmi_kernels_set_pause(advance, exec);
     tdmi_kernel_run(node->adds && exec->micro_batch > 0 ? &node->adding : &node->bound, node->in, node->out, exec->workspace);
@@ -218,6 +220,8 @@ static tdm_status run_node(tdmi_exec *exec, exec_node *node, step_run *run)
     case TDMI_OP_RELEASE:
         return TDM_OK; /* what peers may still read is written over behind a meeting */
     case TDMI_OP_PARAMETERS_READY:
+        if (exec->late_count > 0)
+            return exec->micro_batch == 0 ? exec_late_ready(exec, node->bucket, run->trace, run->step) : TDM_OK;
         exec_commit_end(exec, run->step); /* this rank's own writes are done; the meeting tells the others */
         return exec_parameters_ready(exec, node->bucket);
     default:
@@ -289,7 +293,7 @@ static tdm_status walk(tdmi_exec *exec, int first, int end, step_run *run)
             tdmi_trace_add(run->trace, node->name,
                            node->has_kernel || node->op == TDMI_OP_UPDATE ? TDMI_TRACK_COMPUTE : TDMI_TRACK_STEP, start,
                            run->now_ns, run->step, -1);
-        if (exec->in_flight > 0 && node->has_kernel) {
+        if (exec->in_flight + exec->gathers > 0 && node->has_kernel) {
             advance(exec);
             if (exec->inside != TDM_OK)
                 return exec->inside;
@@ -318,6 +322,17 @@ static tdm_status feed(tdmi_exec *exec, step_run *run)
     return TDM_OK;
 }
 
+/* This rank's own writes are done; what the others need of them is on its way. */
+static tdm_status end_late(tdmi_exec *exec, step_run *run)
+{
+    exec_commit_end(exec, run->step);
+    tdm_status st = exec_late_begin(exec);
+    const int64_t spent_ns = tdmi_now_ns() - run->now_ns;
+    exec->exposed_ns += spent_ns;
+    run->other_ns += spent_ns;
+    return st;
+}
+
 tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, int micro_batches, double lr, bool ask_stop, bool traced,
                           tdmi_step_result *out)
 {
@@ -339,6 +354,8 @@ tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, int micro_batches, doub
     }
     if (st == TDM_OK)
         st = walk(exec, exec->body, exec->graph->node_count, &run);
+    if (st == TDM_OK && exec->late_count > 0)
+        st = end_late(exec, &run);
     if (st != TDM_OK)
         return st;
     out->comm_ns = reduction_time(exec) + run.other_ns;
@@ -365,7 +382,10 @@ size_t tdmi_exec_step_events(const tdmi_graph *g, int ranks)
     int gathers = 0;
     for (int n = 0; n < body; n++)
         gathers += g->node[n].op == TDMI_OP_GATHER_WAIT;
-    return (size_t)g->micro_batches * (size_t)(body + gathers + 1) + (size_t)(g->node_count - body + reductions);
+    int late = 0;
+    for (int n = 0; n < body; n++)
+        late += g->node[n].op == TDMI_OP_PARAMETERS_READY;
+    return (size_t)g->micro_batches * (size_t)(body + gathers + 1) + (size_t)(g->node_count - body + reductions + late);
 }
 
 tdm_status tdmi_exec_forward(tdmi_exec *exec, float *loss_out)

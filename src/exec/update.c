@@ -97,7 +97,7 @@ double exec_squares_of_slice(tdmi_exec *exec, int b)
 tdm_status exec_gather_start(tdmi_exec *exec, int b)
 {
     exec_bucket *bucket = &exec->bucket[b];
-    if (exec->shared || exec->size == 1 || exec->options.shard == 0 || exec->gathered != NULL)
+    if (exec->late_count > 0 || exec->gathered != NULL || !exec_gathers_own_copies(exec)) /* late: together, first needed first */
         return TDM_OK;
     return tdm_all_gather(exec->options.group, bucket->part + bucket->slice_first, bucket->part,
                           bucket->slice_count, TDM_F32, &bucket->gathering);

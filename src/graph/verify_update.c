@@ -8,7 +8,7 @@
 
 /* Where a bucket's nodes stand; -1: nowhere. */
 typedef struct bucket_nodes {
-    int first_write, last_write, last_read; /* of its gradients; of its parameters */
+    int first_write, last_write, first_read, last_read; /* of its gradients; of its parameters */
     int start, wait, update, ready;
 } bucket_nodes;
 
@@ -114,6 +114,12 @@ static void note_write(bucket_nodes *b, int i)
     b->last_write = i;
 }
 
+static void note_read(bucket_nodes *b, int i)
+{
+    b->first_read = b->first_read < 0 ? i : b->first_read;
+    b->last_read = i;
+}
+
 static tdm_status find_step_nodes(const tdmi_graph *g, step_nodes *s)
 {
     for (int i = 0; i < g->node_count; i++) {
@@ -124,7 +130,7 @@ static tdm_status find_step_nodes(const tdmi_graph *g, step_nodes *s)
         for (int k = 0; k < n->in_count; k++)
             if (n->in[k] >= 0 && (g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER || g->tensor[n->in[k]].role == TDMI_ROLE_COPY))
                 for (int b = g->tensor[n->in[k]].bucket; b <= tdmi_graph_last_bucket(g, n->in[k]); b++)
-                    s->of[b].last_read = i;
+                    note_read(&s->of[b], i);
         for (int k = 0; k < n->out_count; k++)
             if (n->out[k] >= 0 && g->tensor[n->out[k]].role == TDMI_ROLE_GRADIENT)
                 for (int b = g->tensor[n->out[k]].bucket; b <= tdmi_graph_last_bucket(g, n->out[k]); b++)
@@ -163,6 +169,11 @@ static tdm_status check_update(const tdmi_graph *g, const step_nodes *s, int b)
         return tdmi_verify_fail(g, -1, "bucket %d is never updated", b);
     if (at->update >= 0 && at->update < s->verdict)
         return tdmi_verify_fail(g, at->update, "it updates before the verdict at node %d", s->verdict);
+    if (at->ready < at->start && at->first_read >= 0) /* of the step before */
+        return at->ready < at->first_read ? TDM_OK
+                                          : tdmi_verify_fail(g, at->ready, "node %d (%s %s) reads a parameter of it before",
+                                                             at->first_read, tdmi_op_text(g->node[at->first_read].op),
+                                                             g->node[at->first_read].label);
     if (at->ready < at->update || at->ready < at->wait)
         return tdmi_verify_fail(g, at->ready, "its parameters are not new before node %d",
                                 at->update > at->wait ? at->update : at->wait);
@@ -203,7 +214,7 @@ static tdm_status check_gradient_memory(const tdmi_graph *g, const step_nodes *s
 static tdm_status check_order(const tdmi_graph *g, step_nodes *s)
 {
     for (int b = 0; b < g->bucket_count; b++)
-        s->of[b] = (bucket_nodes){-1, -1, -1, -1, -1, -1, -1};
+        s->of[b] = (bucket_nodes){-1, -1, -1, -1, -1, -1, -1, -1};
     tdm_status st = find_step_nodes(g, s);
     for (int b = 0; b < g->bucket_count && st == TDM_OK; b++) {
         st = check_start(g, s, b);

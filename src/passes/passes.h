@@ -29,6 +29,7 @@ typedef struct tdmi_pipeline_options {
     size_t memory_beside_nbytes; /* parameters, optimizer state */
     int micro_batches;      /* of a step; 0: one */
     bool uncounted;         /* targets may be below zero: how many count is known with the verdict, so updates wait for it */
+    bool ready_late;        /* new parameters travel between ranks beside the next step's forward, not at the end of this one */
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */
     int shard;              /* 0: every rank updates all parameters; 1: its own slices; 2: and keeps gradients no longer than it
                                needs them; 3: and parameters (on one node: as 2, they are one copy already) */
@@ -54,6 +55,8 @@ tdm_status tdmi_pass_inplace(tdmi_graph *g);
 tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* BUCKET_WAIT, VERDICT, UPDATE, PARAMETERS_READY in the order that options ask for. */
 tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options);
+/* UPDATEs and PARAMETERS_READYs in the order of need; with ready_late the latter before the first readers in forward. */
+tdm_status tdmi_pass_schedule(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Stage 3 over several nodes: GATHER_START, GATHER_WAIT and RELEASE around the readers of each unit of parameters. */
 tdm_status tdmi_pass_gather(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Offsets of inputs, activations and outputs in one slab by lifetime, and of buckets in another; a kernel's workspace is in

@@ -39,6 +39,7 @@ static const pass passes[] = {
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},
     {"shard", true, tdmi_pass_shard},
+    {"schedule", true, tdmi_pass_schedule},
     {"gather", false, tdmi_pass_gather},
     {"place", false, place},
 };

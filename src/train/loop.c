@@ -119,11 +119,15 @@ tdm_status tdmi_trainer_loop(tdmi_trainer *t)
         bool last = t->step == s->steps;
         if (st == TDM_OK && t->step == t->first_step + 1)
             st = tdmi_trainer_sample_memory(t);
-        if (st == TDM_OK && t->evaluation != NULL && !stop && (last || t->step % s->eval_every == 0))
+        const bool evaluates = t->evaluation != NULL && !stop && (last || t->step % s->eval_every == 0);
+        const bool saves = last || stop || (s->save_every > 0 && t->step % s->save_every == 0);
+        if (st == TDM_OK && (evaluates || saves))
+            st = tdmi_exec_settle(t->exec);
+        if (st == TDM_OK && evaluates)
             st = evaluate(t, &m);
         if (st == TDM_OK && t->rank == 0)
             st = report(t, &m);
-        if (st == TDM_OK && (last || stop || (s->save_every > 0 && t->step % s->save_every == 0)))
+        if (st == TDM_OK && saves)
             st = tdmi_trainer_save(t);
         if (st != TDM_OK)
             return st;

@@ -30,7 +30,8 @@ typedef struct tdmi_settings {
     double bucket_list_mb[TDMI_BUCKET_LIST_MAX]; /* instead of both; */
     int bucket_list_count;                       /* 0: none */
     bool bucket_auto;
-    int remat;      /* as the pass takes it */
+    int remat;       /* as the pass takes it */
+    bool ready_late; /* once the ranks' places are known: new parameters travel beside the next step's forward */
     tdmi_cost cost; /* what nodes and reductions are thought to take (costs.h) */
 } tdmi_settings;
 

@@ -88,6 +88,7 @@ static tdm_status make_executor(tdmi_trainer *t)
     int parts;
     tdm_status st = tdmi_exec_parts(t->group, s->shard, &parts);
     s->cost = tdmi_costs_of_node();
+    s->ready_late = tdm_group_local_size(t->group) < t->size; /* on one node nothing travels */
     if (st == TDM_OK && s->bucket_auto) /* else nothing is chosen by what links cost */
         st = tdmi_costs_of_group(t->group, &s->cost);
     if (st == TDM_OK)

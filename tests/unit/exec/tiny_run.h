@@ -20,6 +20,7 @@ typedef struct tiny_run {
     char offload[64];  /* a folder for the optimizer's state; empty: none */
     int windows;       /* of a step, all ranks and micro-batches together; 0: TINY_WINDOWS */
     int remat;         /* as the pass takes it */
+    bool late;         /* parameters travel beside the next step's forward */
     int stride;        /* window i of a step is window i x stride of the data; 0: 1 */
     int micro_batches; /* that the graph is made for; 0: 1 */
     int short_by;      /* micro-batches that are left out: the step sees the first windows only */

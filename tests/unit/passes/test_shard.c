@@ -113,8 +113,12 @@ static void a_lone_rank_that_clips_keeps_its_gradient(void **state)
                                            .clip = true, .shard = 2};
     assert_int_equal(tdmi_pipeline_run(g, &options), TDM_OK);
     assert_false(g->slices_kept);
-    const tdmi_op ops[] = {TDMI_OP_BUCKET_WAIT, TDMI_OP_VERDICT, TDMI_OP_UPDATE, TDMI_OP_PARAMETERS_READY};
-    expect_end(g, ops, 4);
+    int start = 0, wait = g->node_count;
+    for (int i = 0; i < g->node_count; i++) {
+        start = g->node[i].op == TDMI_OP_BUCKET_START ? i : start;
+        wait = g->node[i].op == TDMI_OP_BUCKET_WAIT && i < wait ? i : wait;
+    }
+    assert_true(start < wait);
     tdmi_graph_destroy(g);
 }
 
