@@ -72,6 +72,8 @@ static const cli_option options[] = {
      "with --shard 3 on several nodes: blocks whose parameters are gathered ahead of use (1)"},
     {"offload", 0, "DIR", CLI_TEXT, FIELD(train.offload), NULL, 0, 0, NULL, NULL,
      "optimizer state in a file there, for models larger than memory"},
+    {"compress", 0, "CODEC", CLI_TEXT, FIELD(train.compress), "none", 0, 0, NULL, NULL,
+     "how gradients travel: none, f16, bf16, powersgd[:RANK], onebit[:WARMUP STEPS], topk[:FRACTION]; --shard 0 or 1"},
     {"bucket-mb", 0, "X|X,Y,...|auto", CLI_TEXT, FIELD(train.bucket_mb), "25", 0, 0, NULL, NULL,
      "MiB of gradients that are reduced together, for each bucket; auto: the last reduction ends first"},
     {"first-bucket-mb", 0, "X", CLI_NUMBER, FIELD(train.first_bucket_mb), NULL, 1e-6, 1048576, NULL, NULL,

@@ -37,6 +37,7 @@ typedef struct tdm_train_options {
     size_t memory;                /* bytes that a rank may need for parameters, gradients, optimizer state and activations; 0: no limit */
     const char *offload;          /* a folder for a file with the optimizer's state; NULL: it is in memory */
     int prefetch;                 /* units of parameters gathered ahead of use (shard 3 over several nodes); TDM_UNSET: 1 */
+    const char *compress;         /* "none", "bf16", "powersgd:4", ... as tdm_compression_parse; NULL: none */
     const char *bucket_mb;        /* MiB of a bucket: "25"; of the first, the second, ... : "1,25,25"; "auto"; NULL: 25 */
     double first_bucket_mb;       /* where bucket_mb is one number; TDM_UNSET: 1, or bucket_mb if that is less */
 

@@ -85,26 +85,6 @@ static void bind_parameter(tdmi_exec *exec, tdmi_id t)
     }
 }
 
-static tdm_status register_segments(tdmi_exec *exec, int b)
-{
-    exec_bucket *bucket = &exec->bucket[b];
-    qsort(bucket->segment, (size_t)bucket->segment_count, sizeof *bucket->segment, by_first);
-    for (int s = 0; s < bucket->segment_count; s++) {
-        const exec_segment *seg = &bucket->segment[s];
-        char name[128];
-        int id;
-        const char *parameter = exec->graph->tensor[seg->parameter].name;
-        if (seg->within > 0)
-            snprintf(name, sizeof name, "%s from %zu", parameter, seg->within);
-        else
-            snprintf(name, sizeof name, "%s", parameter);
-        tdm_status st = tdmi_reducer_add_planned(exec->reducer, name, seg->count, b, seg->first, bucket->count, &id);
-        if (st != TDM_OK)
-            return st;
-    }
-    return TDM_OK;
-}
-
 static tdm_status lay_out_gradients(tdmi_exec *exec)
 {
     const tdmi_graph *g = exec->graph;
@@ -116,6 +96,33 @@ static tdm_status lay_out_gradients(tdmi_exec *exec)
     tdm_status st = tdmi_reducer_lay_out(exec->reducer, offset, g->gradient_nbytes, g->slices_kept);
     tdmi_free(offset);
     return st;
+}
+
+static void find_slice(tdmi_exec *exec, int b)
+{
+    exec_bucket *bucket = &exec->bucket[b];
+    tdmi_reducer_slice(exec->reducer, b, &bucket->slice_first, &bucket->slice_count);
+    if (exec->graph->compressed && exec->shared) { /* all ranks get whole buckets: those of a node divide them */
+        bucket->slice_count = bucket->count / (size_t)tdm_group_local_size(exec->options.group);
+        bucket->slice_first = bucket->slice_count * (size_t)tdm_group_local_rank(exec->options.group);
+    }
+}
+
+/* This rank's slices, and the optimizer's moments of them. */
+static tdm_status bind_state(tdmi_exec *exec)
+{
+    for (int b = 0; b < exec->graph->bucket_count; b++) {
+        exec_bucket *bucket = &exec->bucket[b];
+        find_slice(exec, b);
+        for (int k = 0; k < tdmi_optimizer_moments(&exec->options.optimizer) && exec->options.offload == NULL; k++) {
+            const size_t held = exec->onebit ? bucket->count : bucket->slice_count;
+            bucket->held[k] = exec_page_memory(held * sizeof(float), "optimizer state");
+            if (bucket->held[k] == NULL)
+                return TDM_ERR_NO_MEMORY;
+            bucket->moment[k] = bucket->held[k] + (exec->onebit ? bucket->slice_first : 0);
+        }
+    }
+    return TDM_OK;
 }
 
 static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
@@ -137,14 +144,17 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
 
     tdm_reducer_options reduction;
     tdm_reducer_options_init(&reduction);
-    reduction.scatter = o->shard > 0;
+    reduction.scatter = o->shard > 0 && !g->compressed;
     reduction.dtype = g->gradient_type;
     st = tdm_reducer_create(o->group, &reduction, &exec->reducer);
     if (st != TDM_OK)
         return st;
     for (int b = 0; b < g->bucket_count; b++) {
         exec_bucket *bucket = &exec->bucket[b];
-        snprintf(bucket->name, sizeof bucket->name, "bucket %d %s", b, o->shard > 0 ? "reduce-scatter" : "allreduce");
+        snprintf(bucket->name, sizeof bucket->name, "bucket %d %s", b,
+                 g->bucket[b].compress.codec != TDM_CODEC_NONE ? tdm_codec_name(g->bucket[b].compress.codec)
+                 : reduction.scatter                           ? "reduce-scatter"
+                                                               : "allreduce");
         snprintf(bucket->gather_name, sizeof bucket->gather_name, "bucket %d gather", b);
         bucket->segment = tdmi_calloc((size_t)g->bucket[b].parameters, sizeof *bucket->segment, "executor");
         if (bucket->segment == NULL)
@@ -153,25 +163,17 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
     for (tdmi_id t = 0; t < g->tensor_count; t++)
         if (g->tensor[t].role == TDMI_ROLE_PARAMETER)
             bind_parameter(exec, t);
-    for (int b = 0; b < g->bucket_count; b++) {
-        st = register_segments(exec, b);
-        if (st != TDM_OK)
-            return st;
-    }
-    st = lay_out_gradients(exec);
+    for (int b = 0; b < g->bucket_count; b++)
+        qsort(exec->bucket[b].segment, (size_t)exec->bucket[b].segment_count, sizeof *exec->bucket[b].segment, by_first);
+    st = exec_register_buckets(exec);
+    if (st == TDM_OK)
+        st = lay_out_gradients(exec);
     if (st == TDM_OK)
         st = tdm_reducer_commit(exec->reducer);
+    if (st == TDM_OK)
+        st = bind_state(exec);
     if (st != TDM_OK)
         return st;
-    for (int b = 0; b < g->bucket_count; b++) {
-        exec_bucket *bucket = &exec->bucket[b];
-        tdmi_reducer_slice(exec->reducer, b, &bucket->slice_first, &bucket->slice_count);
-        for (int k = 0; k < tdmi_optimizer_moments(&o->optimizer) && o->offload == NULL; k++) {
-            bucket->moment[k] = exec_page_memory(bucket->slice_count * sizeof(float), "optimizer state");
-            if (bucket->moment[k] == NULL)
-                return TDM_ERR_NO_MEMORY;
-        }
-    }
     for (tdmi_id t = 0; t < g->tensor_count; t++)
         if (g->tensor[t].role == TDMI_ROLE_GRADIENT)
             exec->memory[t] = (char *)tdmi_reducer_bucket_memory(exec->reducer, g->tensor[t].bucket) +
@@ -374,8 +376,8 @@ void exec_unbind(tdmi_exec *exec)
         tdmi_free(exec->node[n].name);
     }
     for (int b = 0; exec->bucket != NULL && b < exec->graph->bucket_count; b++) {
-        for (int k = 0; k < TDMI_MOMENTS_MAX && exec->options.offload == NULL; k++)
-            tdmi_free(exec->bucket[b].moment[k]);
+        for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
+            tdmi_free(exec->bucket[b].held[k]);
         tdmi_free(exec->bucket[b].segment);
     }
     tdm_reducer_destroy(exec->reducer);

@@ -57,6 +57,8 @@ typedef struct tdmi_step_result {
     bool stop;        /* some rank asked to stop */
     bool skipped;     /* float16: the scaled gradient was not finite, so no rank has updated anything */
     bool decided;     /* the verdict was reached: what it says, all ranks return */
+    uint64_t sent_nbytes;  /* that this rank gave to others: gradients and parameters; an allreduce of D bytes counts 2 (n-1)/n D */
+    uint64_t plain_nbytes; /* the same for an allreduce of all gradients in float32 */
     int64_t data_ns, forward_ns, backward_ns, optimizer_ns; /* data: the feed */
     int64_t comm_ns;         /* time during which a collective was under way */
     int64_t comm_exposed_ns; /* the part of it in which this rank computed nothing; updating while reducing is computing */
@@ -86,6 +88,14 @@ tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *a
 tdm_status tdmi_exec_visit_parameters(tdmi_exec *exec, tdmi_exec_visit visit, void *arg);
 /* The same for one parameter whose values are all at hand. */
 void tdmi_exec_set_parameter(tdmi_exec *exec, tdmi_id parameter, const float *values);
+/* Whether this rank is the one that saves what visit_state shows it: replicas are saved once. All load. */
+bool tdmi_exec_owns_state(const tdmi_exec *exec);
+/* State of the codecs, piece by piece of parameters: what this rank has not sent (RESIDUAL), what the averages that it makes have
+ * not (SERVED, each part on one rank), and the factors of PowerSGD for the piece that begins there (FACTOR, equal on all ranks,
+ * `count` numbers). Nothing where nothing is compressed. */
+typedef enum { TDMI_CODEC_RESIDUAL, TDMI_CODEC_SERVED, TDMI_CODEC_FACTOR } tdmi_codec_state;
+typedef tdm_status (*tdmi_exec_codec_visit)(void *arg, tdmi_codec_state what, tdmi_id parameter, size_t first, size_t count, float *values);
+tdm_status tdmi_exec_visit_codecs(tdmi_exec *exec, tdmi_exec_codec_visit visit, void *arg);
 /* The commit word: false while, or after a death during which, some rank was between the first and the last write of an
  * update. Nobody may save or go on then. */
 bool tdmi_exec_is_consistent(const tdmi_exec *exec);

@@ -8,6 +8,7 @@
 #include "exec/internal.h"
 
 #include "core/clock.h"
+#include "group/sends.h"
 
 #include <string.h>
 
@@ -92,7 +93,10 @@ tdm_status exec_gather_begin(tdmi_exec *exec, const exec_node *node)
         return st;
     b->gather_started_ns = tdmi_now_ns();
     exec->in_flight++;
-    return tdm_all_gather(group, b->part, exec->gathered + node->place, b->part_count, TDM_F32, &b->gathering);
+    st = tdm_all_gather(group, b->part, exec->gathered + node->place, b->part_count, TDM_F32, &b->gathering);
+    if (st == TDM_OK)
+        exec->sent += tdmi_work_sends(b->gathering);
+    return st;
 }
 
 tdm_status exec_gather_end(tdmi_exec *exec, const exec_node *node)

@@ -40,7 +40,8 @@ typedef struct exec_bucket {
     size_t slice_first, slice_count; /* the part this rank updates */
     float *part;                    /* [part_count]: the parameters from part_first on; all of them unless they are gathered */
     size_t part_first, part_count;
-    float *moment[TDMI_MOMENTS_MAX]; /* [slice_count] */
+    float *moment[TDMI_MOMENTS_MAX]; /* [slice_count], in: */
+    float *held[TDMI_MOMENTS_MAX];   /* the slice, or with onebit the whole bucket [count]; NULL where it is offloaded */
     exec_segment *segment;          /* sorted by first */
     int segment_count;
     char name[EXEC_BUCKET_NAME];    /* of its reduction, in timelines */
@@ -74,6 +75,9 @@ struct tdmi_exec {
     tdm_group *leaders;    /* with several nodes: the first rank of each, on those ranks; else NULL */
     void *offloaded;       /* optimizer state of all buckets in a file, or NULL */
     size_t offloaded_nbytes;
+    int64_t warmup;        /* steps in which buckets travel plainly, before those with codecs */
+    bool onebit;           /* then momenta travel, and buckets hold them from start to update: */
+    bool frozen;           /* the warm-up of onebit is over */
     double *verdict;       /* VERDICT_COUNT numbers that all ranks add up */
     _Atomic uint64_t *commit; /* one word a rank of the node, shared: 2 step + 1 inside the update of a step, 2 step after it */
     int commit_count, commit_own;
@@ -89,6 +93,7 @@ struct tdmi_exec {
     int64_t rows, counted;          /* targets in them; those that are not negative */
     tdmi_optimizer_step update;
     float grad_scale;
+    uint64_t sent;         /* bytes, beside the reducer's, since the start */
     int in_flight;         /* reductions and gathers started and not waited for */
     float *loss_scale;     /* the input of a graph in float16, else NULL */
     bool skip;             /* the verdict: nothing is updated in this step */
@@ -162,6 +167,15 @@ void exec_late_drain(tdmi_exec *exec);
 /* draw.c: once nodes are bound; and a DRAW_MASK node. */
 tdm_status exec_bind_draws(tdmi_exec *exec);
 void exec_draw(tdmi_exec *exec, const exec_node *node);
+/* onebit.c: once the warm-up is over all ranks get the moments of all slices, and codecs are on. */
+tdm_status exec_onebit_begin(tdmi_exec *exec, int64_t step, double lr);
+void exec_onebit_momentum(tdmi_exec *exec, int bucket);
+void exec_onebit_update(tdmi_exec *exec, int bucket);
+/* codec.c: before the reducer's commit; on or off for a step. Bytes that this rank has sent so far; that float32 gradients take a step. */
+tdm_status exec_register_buckets(tdmi_exec *exec);
+tdm_status exec_codecs_begin(tdmi_exec *exec, int64_t step);
+uint64_t exec_sent(const tdmi_exec *exec);
+uint64_t exec_plain_bytes(const tdmi_exec *exec);
 /* verdict.c: before the first micro-batch; behind the node of the loss in each; and what all ranks say of the step. */
 void exec_loss_begin(tdmi_exec *exec);
 tdm_status exec_loss_take(tdmi_exec *exec, const exec_node *node, int64_t step);

@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "group/sends.h"
 
 #include <stdio.h>
 
@@ -37,7 +38,7 @@ tdm_status exec_bind_late(tdmi_exec *exec)
 
 bool exec_gathers_own_copies(const tdmi_exec *exec)
 {
-    return !exec->shared && exec->size > 1 && exec->options.shard > 0;
+    return !exec->shared && exec->size > 1 && exec->options.shard > 0 && !exec->graph->compressed;
 }
 
 static tdm_status start(tdmi_exec *exec, exec_bucket *b)
@@ -46,7 +47,7 @@ static tdm_status start(tdmi_exec *exec, exec_bucket *b)
     b->gather_done_ns = 0;
     if (exec_gathers_own_copies(exec))
         return tdm_all_gather(exec->options.group, b->part + b->slice_first, b->part, b->slice_count, TDM_F32, &b->gathering);
-    if (exec->leaders == NULL)
+    if (exec->leaders == NULL || exec->graph->compressed) /* compressed: every node has updated all of its copy */
         return TDM_OK;
     const size_t part = b->slice_count * (size_t)tdm_group_size(exec->node_group);
     return tdm_all_gather(exec->leaders, b->part + part * (size_t)tdm_group_rank(exec->leaders), b->part, part, TDM_F32,
@@ -60,6 +61,7 @@ tdm_status exec_late_begin(tdmi_exec *exec)
     for (int i = 0; i < exec->late_count && st == TDM_OK; i++) {
         exec_bucket *b = &exec->bucket[exec->late[i]];
         st = start(exec, b);
+        exec->sent += tdmi_work_sends(b->gathering);
         exec->gathers += b->gathering != NULL;
         b->awaited = true;
     }

@@ -4,11 +4,15 @@
  *     each rank writes its slice into its node's copy, the node meets, then the first rank of each node gathers the
  *     others' halves (here 0 and 2 exchange | 0 | 1 | for | 2 | 3 |), and the node meets again
  *
+ * Where buckets travel compressed every rank gets the whole gradient, slices divide a bucket over the ranks of a node, each
+ * node updates all of its copy, and nothing is exchanged.
+ *
  * Ranks of a node hold neighbouring slices when nodes have equally many ranks in a row, as launchers place them. Any other
  * placement over several nodes keeps one copy a rank. In stage 3 a node keeps only its ranks' slices, and the node meets once. */
 #include "exec/internal.h"
 
 #include "core/memory.h"
+#include "group/sends.h"
 
 typedef struct place {
     int32_t local_rank, local_size;
@@ -129,6 +133,8 @@ static tdm_status exchange(tdmi_exec *exec)
         size_t part = b->slice_count * (size_t)tdm_group_size(exec->node_group);
         st = tdm_all_gather(exec->leaders, b->part + part * (size_t)tdm_group_rank(exec->leaders), b->part, part,
                             TDM_F32, &b->gathering);
+        if (st == TDM_OK)
+            exec->sent += tdmi_work_sends(b->gathering);
     }
     for (int i = 0; i < started; i++) {
         tdm_work *work = exec->bucket[i].gathering;
@@ -151,6 +157,8 @@ tdm_status exec_sharing_meet(tdmi_exec *exec)
     if (exec->node_group == NULL)
         return tdm_barrier(exec->options.group, NULL);
     tdm_status st = tdm_barrier(exec->node_group, NULL);
+    if (st == TDM_OK && exec->graph->compressed)
+        return st; /* every node has the whole gradient and has updated all its parameters */
     if (st == TDM_OK && exec->leaders != NULL && exec->gathered == NULL) {
         st = exchange(exec);
         if (st != TDM_OK)

@@ -91,6 +91,8 @@ static tdm_status bucket_start(tdmi_exec *exec, int bucket)
     exec->in_flight++;
     if (exec->options.shard >= 2)
         exec_clear_gaps(exec, bucket);
+    if (exec->frozen)
+        exec_onebit_momentum(exec, bucket);
     return tdmi_reducer_start_bucket(exec->reducer, bucket);
 }
 
@@ -112,7 +114,10 @@ static tdm_status bucket_update(tdmi_exec *exec, int bucket)
 {
     if (exec->skip)
         return TDM_OK;
-    exec_update_slice(exec, bucket);
+    if (exec->frozen)
+        exec_onebit_update(exec, bucket);
+    else
+        exec_update_slice(exec, bucket);
     exec_offload_left(exec, bucket);
     return exec_gather_start(exec, bucket);
 }
@@ -168,7 +173,7 @@ static void trace_buckets(tdmi_exec *exec, int64_t step)
     for (int b = 0; b < exec->graph->bucket_count; b++) {
         tdmi_bucket_times t = tdmi_reducer_times(exec->reducer, b);
         tdmi_trace_add(exec->options.trace, exec->bucket[b].name, TDMI_TRACK_COMMUNICATION, t.started_ns, t.done_ns, step,
-                       (int64_t)(exec->bucket[b].count * sizeof(float)));
+                       (int64_t)(exec->graph->compressed ? exec->graph->bucket[b].sends : exec->bucket[b].count * sizeof(float)));
     }
 }
 
@@ -260,7 +265,7 @@ static void account(tdmi_exec *exec, const exec_node *node, int64_t spent_ns, st
     }
 }
 
-static void begin_step(tdmi_exec *exec, int64_t step, double lr)
+static tdm_status begin_step(tdmi_exec *exec, int64_t step, double lr)
 {
     for (int b = 0; b < exec->graph->bucket_count; b++)
         exec->bucket[b].squares = 0;
@@ -274,6 +279,8 @@ static void begin_step(tdmi_exec *exec, int64_t step, double lr)
         tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, (float)exec_short_factor(exec));
         tdmi_reducer_set_epilogue(exec->reducer, fused_update, exec);
     }
+    tdm_status st = exec_codecs_begin(exec, step);
+    return st == TDM_OK ? exec_onebit_begin(exec, step, lr) : st;
 }
 
 /* Nodes [first, end). */
@@ -342,9 +349,9 @@ tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, int micro_batches, doub
         return tdmi_fail(TDM_ERR_INVALID, "step %lld: %d micro-batches; its graph was made for 1 to %d", (long long)step,
                          micro_batches, exec->graph->micro_batches);
     exec->micro_batches = micro_batches;
-    begin_step(exec, step, lr);
+    const uint64_t sent = exec_sent(exec);
     run.now_ns = tdmi_now_ns();
-    tdm_status st = TDM_OK;
+    tdm_status st = begin_step(exec, step, lr);
     for (exec->micro_batch = 0; st == TDM_OK; exec->micro_batch++) {
         st = feed(exec, &run);
         if (st == TDM_OK)
@@ -358,6 +365,8 @@ tdm_status tdmi_exec_step(tdmi_exec *exec, int64_t step, int micro_batches, doub
         st = end_late(exec, &run);
     if (st != TDM_OK)
         return st;
+    out->sent_nbytes = exec_sent(exec) - sent;
+    out->plain_nbytes = exec_plain_bytes(exec);
     out->comm_ns = reduction_time(exec) + run.other_ns;
     out->comm_exposed_ns = exec->exposed_ns;
     if (out->comm_ns < out->comm_exposed_ns)

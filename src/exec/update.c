@@ -1,11 +1,19 @@
 /* update.c - the optimizer on this rank's slices, and how the others come to see the new parameters. */
 #include "exec/internal.h"
 
+#include "group/sends.h"
 #include "optim/clip.h"
 
 #include <tandem/compress.h>
 
 #include <string.h>
+
+/* This rank's slice of a bucket as its reduction leaves it. */
+static const void *reduced_slice(tdmi_exec *exec, int b)
+{
+    const float *reduced = tdmi_reducer_reduced(exec->reducer, b);
+    return exec->graph->compressed ? reduced + exec->bucket[b].slice_first : reduced; /* then all of it is there, in float32 */
+}
 
 size_t exec_piece(const exec_segment *seg, size_t first, size_t count, size_t *at)
 {
@@ -45,7 +53,7 @@ const float *exec_widened(tdmi_exec *exec, const void *gradient, size_t at, size
 void exec_update_slice(tdmi_exec *exec, int b)
 {
     const exec_bucket *bucket = &exec->bucket[b];
-    const void *reduced = tdmi_reducer_reduced(exec->reducer, b);
+    const void *reduced = reduced_slice(exec, b);
     float cell[EXEC_CELL];
     for (size_t at = 0, n; at < bucket->slice_count; at += n) {
         n = bucket->slice_count - at < EXEC_CELL ? bucket->slice_count - at : EXEC_CELL;
@@ -77,7 +85,7 @@ double exec_sum_of_squares(const tdmi_exec *exec)
 double exec_squares_of_slice(tdmi_exec *exec, int b)
 {
     exec_bucket *bucket = &exec->bucket[b];
-    const void *reduced = tdmi_reducer_reduced(exec->reducer, b);
+    const void *reduced = reduced_slice(exec, b);
     float cell[EXEC_CELL];
     double sum = 0;
     for (int s = 0; s < bucket->segment_count; s++) {
@@ -99,8 +107,11 @@ tdm_status exec_gather_start(tdmi_exec *exec, int b)
     exec_bucket *bucket = &exec->bucket[b];
     if (exec->late_count > 0 || exec->gathered != NULL || !exec_gathers_own_copies(exec)) /* late: together, first needed first */
         return TDM_OK;
-    return tdm_all_gather(exec->options.group, bucket->part + bucket->slice_first, bucket->part,
-                          bucket->slice_count, TDM_F32, &bucket->gathering);
+    tdm_status st = tdm_all_gather(exec->options.group, bucket->part + bucket->slice_first, bucket->part,
+                                   bucket->slice_count, TDM_F32, &bucket->gathering);
+    if (st == TDM_OK)
+        exec->sent += tdmi_work_sends(bucket->gathering);
+    return st;
 }
 
 tdm_status exec_parameters_ready(tdmi_exec *exec, int b)

@@ -25,9 +25,10 @@ void exec_loss_begin(tdmi_exec *exec)
 static tdm_status fused_needs_all(tdmi_exec *exec, int64_t step, int64_t counted, int64_t rows)
 {
     tdm_status st = tdmi_fail(TDM_ERR_INVALID,
-                              "step %lld, rank %d: %lld of %lld targets do not count, but updates go along with the reduction, "
-                              "before all ranks know how many count; make the graph with the pipeline option `uncounted`",
-                              (long long)step, exec->rank, (long long)(rows - counted), (long long)rows);
+                              "step %lld, rank %d: %lld of %lld targets do not count, but %s before all ranks know how many "
+                              "count; %s", (long long)step, exec->rank, (long long)(rows - counted), (long long)rows,
+                              exec->frozen ? "1-bit Adam sends momentum," : "updates go along with the reduction,",
+                              exec->frozen ? "choose another compression" : "make the graph with the pipeline option `uncounted`");
     if (exec->options.group != NULL)
         tdm_group_abort(exec->options.group, tdm_error_text());
     return st;
@@ -59,7 +60,7 @@ tdm_status exec_loss_take(tdmi_exec *exec, const exec_node *node, int64_t step)
     exec->counted += counted;
     if (!isfinite(loss))
         return exec->bad_loss[0] == '\0' ? bad(exec, step, loss) : TDM_OK;
-    return exec->fused && counted < rows ? fused_needs_all(exec, step, counted, rows) : TDM_OK;
+    return (exec->fused || exec->frozen) && counted < rows ? fused_needs_all(exec, step, counted, rows) : TDM_OK;
 }
 
 /* The graph's micro-batches, over those of a step whose rows all count. */
@@ -86,11 +87,10 @@ static tdm_status all_can_go_on(const tdmi_exec *exec, int64_t step, const tdmi_
 tdm_status exec_verdict(tdmi_exec *exec, double lr, int64_t step, bool ask_stop, tdmi_step_result *out)
 {
     double *v = exec->verdict;
-    const bool counts = exec->options.shard > 0 || exec->rank == 0; /* unsharded, every rank holds the whole gradient */
     const double all_rows = (double)exec->rows * exec_short_factor(exec); /* of this rank, in a step of full length */
     v[VERDICT_LOSS] = exec->loss_sum;
     v[VERDICT_ROWS] = (double)exec->counted;
-    v[VERDICT_SQUARES] = counts ? exec_sum_of_squares(exec) : 0;
+    v[VERDICT_SQUARES] = tdmi_exec_owns_state(exec) ? exec_sum_of_squares(exec) : 0; /* else another rank counts the same slice */
     v[VERDICT_STOP] = ask_stop ? 1 : 0;
     out->own_loss = exec->counted == 0 ? 0 : exec->loss_sum * (all_rows / (double)exec->counted);
     if (exec->size > 1) {
@@ -106,7 +106,7 @@ tdm_status exec_verdict(tdmi_exec *exec, double lr, int64_t step, bool ask_stop,
     const double factor = all_rows * exec->size / v[VERDICT_ROWS];
     out->loss = v[VERDICT_LOSS] / exec->size * factor;
     const double unscale = exec->loss_scale == NULL ? 1 : 1 / (double)*exec->loss_scale;
-    out->grad_norm = sqrt(v[VERDICT_SQUARES]) * (factor * unscale);
+    out->grad_norm = sqrt(v[VERDICT_SQUARES]) * (exec->frozen ? 1 : factor * unscale); /* momenta have the factor in them */
     if (exec->fused)
         return TDM_OK;
     if (exec->loss_scale != NULL)
@@ -119,8 +119,9 @@ tdm_status exec_verdict(tdmi_exec *exec, double lr, int64_t step, bool ask_stop,
     if (st != TDM_OK)
         return st;
     const int64_t skipped = exec->loss_scale == NULL ? 0 : exec->options.scaler->skipped; /* no step of the optimizer */
-    tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step - skipped, lr,
-                             tdmi_clip_factor(out->grad_norm, exec->options.clip) * (float)(factor * unscale));
+    if (!exec->frozen)
+        tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step - skipped, lr,
+                                 tdmi_clip_factor(out->grad_norm, exec->options.clip) * (float)(factor * unscale));
     exec_commit_begin(exec, step);
     return TDM_OK;
 }

@@ -8,6 +8,8 @@
 
 #include "graph/op.h"
 
+#include <tandem/compress.h>
+
 typedef int32_t tdmi_id; /* index of a tensor or node; -1: none */
 
 typedef enum {
@@ -52,6 +54,8 @@ typedef struct tdmi_bucket {
     bool joined;     /* it begins inside a parameter: its memory follows that of the bucket before, which has no padding */
     int unit;        /* neighbouring buckets of one unit are gathered and released together */
     size_t offset;   /* after place: bytes from the start of the gradients' slab */
+    tdm_compression compress; /* after the compress pass: how it travels */
+    size_t sends;             /* then: bytes that a rank sends for it */
 } tdmi_bucket;
 
 typedef struct tdmi_graph {
@@ -67,6 +71,7 @@ typedef struct tdmi_graph {
     size_t parameter_nbytes; /* of the slab that parameters are gathered into; 0: they are all on each node */
     int parts;          /* how many nodes keep a part of the parameters each; 0 and 1: none is gathered */
     int prefetch;       /* then: units of parameters that come ahead of use */
+    bool compressed;    /* after the compress pass: buckets travel as they say, and all ranks get whole gradients */
     bool slices_kept;   /* the rank's reduced slice of each bucket gets memory of its own, as the bucket's is used again */
     int micro_batches;  /* of a step: how often forward and backward nodes run before the reduction; after accumulate, else 1 */
     tdm_dtype gradient_type; /* of all GRADIENTs and so of the buckets */
@@ -121,6 +126,16 @@ tdm_status tdmi_graph_set_nodes(tdmi_graph *g, const tdmi_node *node, int count)
 tdm_status tdmi_graph_verify(const tdmi_graph *g);
 /* One line a node: phase, op, label, shapes, bucket, memory. Returns new text (tdmi_free), NULL without memory. */
 char *tdmi_graph_print(const tdmi_graph *g);
+/* What a bucket holds, by place, into out [TDMI_PIECES_MAX(g)]; returns how many. A piece has whole rows of its parameter's first
+ * dimension, or is a vector: of a parameter with one dimension, or the part of a row where a parameter is cut between buckets. */
+typedef struct tdmi_piece {
+    tdmi_id parameter;
+    size_t within;       /* elements of the parameter before */
+    size_t first, count; /* elements from the start of the bucket */
+    size_t rows;         /* 0: a vector */
+} tdmi_piece;
+#define TDMI_PIECES_MAX(g) (3 * (g)->tensor_count + 3)
+int tdmi_graph_pieces(const tdmi_graph *g, int bucket, tdmi_piece *out);
 /* The last bucket that holds a part of a parameter or gradient. */
 int tdmi_graph_last_bucket(const tdmi_graph *g, tdmi_id t);
 /* Sum of the parameters' elements, shared ones counted once. */

@@ -64,6 +64,15 @@ static void print_node(FILE *out, const tdmi_graph *g, int i)
     fputc('\n', out);
 }
 
+static void print_bucket(FILE *out, const tdmi_bucket *b, int number)
+{
+    fprintf(out, "bucket %d: %d parameters, %zu elements, padded to %zu%s", number, b->parameters, b->used, b->count,
+            b->joined ? ", goes on in the last parameter of the one before" : "");
+    if (b->compress.codec != TDM_CODEC_NONE)
+        fprintf(out, ", %s: a rank sends %zu bytes", tdm_codec_name(b->compress.codec), b->sends);
+    fputc('\n', out);
+}
+
 char *tdmi_graph_print(const tdmi_graph *g)
 {
     char *text = NULL;
@@ -78,8 +87,7 @@ char *tdmi_graph_print(const tdmi_graph *g)
     if (g->micro_batches > 1)
         fprintf(out, "%d micro-batches a step: nodes up to the last backward one run once in each\n", g->micro_batches);
     for (int b = 0; b < g->bucket_count; b++)
-        fprintf(out, "bucket %d: %d parameters, %zu elements, padded to %zu%s\n", b, g->bucket[b].parameters,
-                g->bucket[b].used, g->bucket[b].count, g->bucket[b].joined ? ", goes on in the last parameter of the one before" : "");
+        print_bucket(out, &g->bucket[b], b);
     for (int i = 0; i < g->node_count; i++)
         print_node(out, g, i);
     const bool complete = fclose(out) == 0;

@@ -47,6 +47,33 @@ static void sgd(const tdmi_optimizer_step *s, bool decay, float *restrict w, con
     }
 }
 
+/* onebit_adam.h has the formulas. */
+static void onebit_momentum(const tdmi_optimizer_step *s, float *restrict gradient, const float *restrict m, const float *restrict v,
+                            size_t count)
+{
+    const float scale = s->grad_scale, b1 = s->one_minus_beta1;
+    for (size_t i = 0; i < count; i++) {
+        const float mean = fmaf(b1, gradient[i] * scale - m[i], m[i]);
+        gradient[i] = v[i] > 0 ? mean : 0;
+    }
+}
+
+static void onebit_take(const float *restrict average, float *restrict m, const float *restrict v, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        m[i] = v[i] > 0 ? average[i] : 0;
+}
+
+static void onebit_update(const tdmi_optimizer_step *s, bool decay, float *restrict w, const float *restrict average,
+                          const float *restrict v, size_t count)
+{
+    const float shrink = decay ? s->decay_factor : 1, root = s->bias2_sqrt, eps = s->eps, size = s->neg_step_size;
+    for (size_t i = 0; i < count; i++) {
+        const float step = size * average[i] / (sqrtf(v[i]) / root + eps);
+        w[i] = w[i] * shrink + (v[i] > 0 ? step : 0);
+    }
+}
+
 enum { LANES = 4, SUMS = 4, BLOCK = LANES * SUMS, TILE = 4096 };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef float floats __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
@@ -79,4 +106,5 @@ static double squares(const float *values, size_t count)
     return total;
 }
 
-const tdmi_optim_kernels KERNELS = {.adamw = adamw, .sgd = sgd, .squares = squares};
+const tdmi_optim_kernels KERNELS = {.adamw = adamw, .sgd = sgd, .squares = squares, .onebit_momentum = onebit_momentum,
+                                    .onebit_take = onebit_take, .onebit_update = onebit_update};

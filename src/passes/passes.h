@@ -2,7 +2,7 @@
  *
  * The nodes of a training step, after the pipeline:
  *     forward | backward with BUCKET_STARTs between its nodes | BUCKET_WAITs, VERDICT, UPDATEs, PARAMETERS_READYs
- * There is one UPDATE a bucket where it needs the verdict of all ranks (clip, uncounted) or the whole gradient (shard 0). Without clip
+ * There is one UPDATE a bucket where it needs the verdict of all ranks (clip, uncounted) or the whole gradient (shard 0, compress). Without clip
  * and with shard 1 there is none: the update is part of the reduction, done by each slice's owner between BUCKET_START and
  * BUCKET_WAIT, and the verdict only brings the mean loss and the norm. */
 #ifndef TDMI_PASSES_PASSES_H
@@ -31,6 +31,7 @@ typedef struct tdmi_pipeline_options {
     bool uncounted;         /* targets may be below zero: how many count is known with the verdict, so updates wait for it */
     bool ready_late;        /* new parameters travel between ranks beside the next step's forward, not at the end of this one */
     bool clip;              /* two passes over gradients: VERDICT before the updates; else updates fuse into the reduction */
+    tdm_compression compress; /* how buckets travel; onebit: warmup set */
     int shard;              /* 0: every rank updates all parameters; 1: its own slices; 2: and keeps gradients no longer than it
                                needs them; 3: and parameters (on one node: as 2, they are one copy already) */
     int parts;              /* stage 3: nodes that keep a part of the parameters each; 0 and 1: all are on one */
@@ -53,6 +54,8 @@ tdm_status tdmi_pass_inplace(tdmi_graph *g);
 /* Parameters and gradients into buckets in the order gradients become ready, each on a cache line; BUCKET_START after the
  * last gradient and the last reader of the bucket's parameters. */
 tdm_status tdmi_pass_bucket(tdmi_graph *g, const tdmi_pipeline_options *options);
+/* What of compress each bucket uses, and what it sends. TDM_ERR_UNSUPPORTED names what it does not go together with. */
+tdm_status tdmi_pass_compress(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* BUCKET_WAIT, VERDICT, UPDATE, PARAMETERS_READY in the order that options ask for. */
 tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* UPDATEs and PARAMETERS_READYs in the order of need; with ready_late the latter before the first readers in forward. */

@@ -38,6 +38,7 @@ static const pass passes[] = {
     {"remat", true, tdmi_pass_remat},
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},
+    {"compress", true, tdmi_pass_compress},
     {"shard", true, tdmi_pass_shard},
     {"schedule", true, tdmi_pass_schedule},
     {"gather", false, tdmi_pass_gather},

@@ -1,6 +1,7 @@
 /* shard.c - the end of a step: wait for the reduced buckets, hear the verdict of all ranks, update, and let readers on.
  *
- *     clip, uncounted, or shard 0   BUCKET_WAIT 0..n-1   VERDICT   UPDATE 0..n-1   PARAMETERS_READY 0..n-1
+ *     clip, uncounted, compressed, or shard 0
+ *                                   BUCKET_WAIT 0..n-1   VERDICT   UPDATE 0..n-1   PARAMETERS_READY 0..n-1
  *     else                          BUCKET_WAIT 0..n-1   VERDICT                   PARAMETERS_READY 0..n-1   (updated while reducing)
  *
  * From stage 2 on a bucket is waited for as soon as its memory is wanted: before the first gradient of the next but one is
@@ -72,7 +73,7 @@ tdm_status tdmi_pass_shard(tdmi_graph *g, const tdmi_pipeline_options *options)
     if (g->bucket_count == 0)
         return tdmi_fail(TDM_ERR_INVALID, "graph %s has no buckets: run bucket before shard", g->name);
     int waited = 0;
-    const bool verdict_first = options->clip || options->uncounted || options->precision == TDM_F16;
+    const bool verdict_first = options->clip || options->uncounted || options->precision == TDM_F16 || g->compressed;
     /* A lone rank that needs a verdict keeps its whole gradient until then; gradients that add up over micro-
      * batches stay until the last. */
     if (options->shard >= 2 && !(verdict_first && options->world_size == 1) && g->micro_batches == 1) {

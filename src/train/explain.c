@@ -54,6 +54,12 @@ static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
         fprintf(to, "remat      of every %d. block the input is kept, its inside computed again\n", s->remat);
     else
         fprintf(to, "remat      none: activations are kept\n");
+    char compress[32];
+    tdmi_settings_compress_text(s, compress);
+    fprintf(to, "compress   %s%s\n", compress,
+            s->compress.codec == TDM_CODEC_NONE     ? ": float32 gradients"
+            : s->compress.codec == TDM_CODEC_ONEBIT ? ": that many steps of AdamW first, then 1-bit Adam; 15 % of the run if not said"
+                                                    : ", with error feedback");
     fprintf(to, "order      %s, seed %llu; the last %g of the tokens validate\n",
             s->options.sequential ? "sequential" : "shuffled as DistributedSampler does", (unsigned long long)s->options.seed,
             s->val_fraction);

@@ -84,6 +84,8 @@ static tdm_status one_step(tdmi_trainer *t, tdmi_step_metrics *m, bool *stop)
                              .tokens_per_s = (double)tokens / ((double)(end - begin) / 1e9),
                              .scale = scale,
                              .skipped = t->scaler.skipped,
+                             .sent_mb = (double)r.sent_nbytes / 1e6,
+                             .plain_mb = (double)r.plain_nbytes / 1e6,
                              .val_loss = NAN};
     return TDM_OK;
 }

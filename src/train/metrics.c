@@ -18,6 +18,7 @@ struct tdmi_metrics {
     FILE *file, *also_to;
     double *step_ms; /* [capacity], of the last steps of this run */
     size_t count, capacity; /* count: of all steps */
+    double sent_mb_sum, plain_mb; /* plain_mb: of every step */
     double step_ms_sum, comm_ms_sum, exposed_ms_sum, tokens_sum;
     char line[LINE_BYTES];
 };
@@ -121,7 +122,7 @@ static void line_of(const tdmi_step_metrics *m, char line[LINE_BYTES])
         double value;
     } times[] = {{"step_ms", m->step_ms}, {"data_ms", m->data_ms}, {"forward_ms", m->forward_ms}, {"backward_ms", m->backward_ms},
                  {"comm_ms", m->comm_ms}, {"comm_exposed_ms", m->comm_exposed_ms}, {"optimizer_ms", m->optimizer_ms},
-                 {"tokens_per_s", m->tokens_per_s}};
+                 {"tokens_per_s", m->tokens_per_s}, {"sent_mb", m->sent_mb}};
     char *at = line;
     *at++ = '{';
     at += put_count(at, "step", m->step);
@@ -148,6 +149,8 @@ tdm_status tdmi_metrics_add(tdmi_metrics *metrics, const tdmi_step_metrics *m)
 {
     metrics->step_ms[metrics->count++ % metrics->capacity] = m->step_ms;
     metrics->step_ms_sum += m->step_ms;
+    metrics->sent_mb_sum += m->sent_mb;
+    metrics->plain_mb = m->plain_mb;
     metrics->comm_ms_sum += m->comm_ms;
     metrics->exposed_ms_sum += m->comm_exposed_ms;
     metrics->tokens_sum += m->tokens_per_s * m->step_ms / 1e3;
@@ -174,6 +177,9 @@ tdm_status tdmi_metrics_summarise(tdmi_metrics *m, tdmi_summary *s)
     s->comm_share = m->step_ms_sum > 0 ? m->comm_ms_sum / m->step_ms_sum : NAN;
     s->exposed_comm_share = m->step_ms_sum > 0 ? m->exposed_ms_sum / m->step_ms_sum : NAN;
 
+    s->sent_mb = m->count > 0 ? m->sent_mb_sum / (double)m->count : NAN;
+    s->plain_mb = m->plain_mb;
+
     char *at = m->line + sprintf(m->line, "{\"model\":\"%s\",", s->model); /* a plain word */
     at += put_count(at, "parameters", (int64_t)s->parameters);
     at += put_count(at, "ranks", s->ranks);
@@ -184,6 +190,8 @@ tdm_status tdmi_metrics_summarise(tdmi_metrics *m, tdmi_summary *s)
     at += put_rounded(at, "comm_share", s->comm_share);
     at += put_rounded(at, "exposed_comm_share", s->exposed_comm_share);
     at += put_rounded(at, "peak_rss_mb", s->peak_rss_mb);
+    at += put_rounded(at, "sent_mb", s->sent_mb);
+    at += put_rounded(at, "plain_mb", s->plain_mb);
     at += put_exact(at, "train_loss", s->train_loss);
     at += put_exact(at, "val_loss", s->val_loss);
     at += put_rounded(at, "seconds", s->seconds);

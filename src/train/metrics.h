@@ -13,6 +13,7 @@ typedef struct tdmi_step_metrics {
     double step_ms, data_ms, forward_ms, backward_ms, comm_ms, comm_exposed_ms, optimizer_ms, tokens_per_s;
     double scale;    /* of the loss in float16; 0: no such thing */
     int64_t skipped; /* steps so far whose gradient overflowed there */
+    double sent_mb, plain_mb; /* that a rank gave to others; that an allreduce of float32 gradients takes. 10^6 bytes */
     double val_loss; /* NAN: none at this step */
 } tdmi_step_metrics;
 
@@ -21,7 +22,7 @@ typedef struct tdmi_summary {
     size_t parameters;
     int ranks;
     int64_t steps;
-    double median_step_ms, tokens_per_s, comm_share, exposed_comm_share, peak_rss_mb, train_loss, val_loss, seconds;
+    double median_step_ms, tokens_per_s, comm_share, exposed_comm_share, peak_rss_mb, sent_mb, plain_mb, train_loss, val_loss, seconds;
 } tdmi_summary;
 
 typedef struct tdmi_metrics tdmi_metrics;

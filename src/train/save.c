@@ -3,6 +3,7 @@
  * All ranks write one checkpoint together: each its own slices of the parameters and of the optimizer's state, in full shapes,
  * so that any number of ranks can go on from it. */
 #include "checkpoint/checkpoint.h"
+#include "train/save_codecs.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -60,7 +61,7 @@ tdm_status tdmi_trainer_make_layouts(tdmi_trainer *t)
         st = add_parameters(t, -1, t->model_layout);
     for (int k = 0; st == TDM_OK && k < tdmi_optimizer_moments(&t->settings.optimizer); k++)
         st = add_parameters(t, k, t->optimizer_layout);
-    return st;
+    return st == TDM_OK ? tdmi_codecs_add_layout(t) : st;
 }
 
 /* ---- first weights ---- */
@@ -145,9 +146,10 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
 {
     const tdmi_settings *s = &t->settings;
     tdmi_sampler_position position = tdmi_loader_position(t->loader);
-    char seed[32], windows[32], ranks[32], samples[32], scaler[80], *config = s->model->config_json(&s->config);
+    char seed[32], windows[32], ranks[32], samples[32], scaler[80], compress[32], *config = s->model->config_json(&s->config);
     if (config == NULL)
         return TDM_ERR_NO_MEMORY;
+    tdmi_settings_compress_text(s, compress);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->options.seed);
     snprintf(windows, sizeof windows, "%llu", (unsigned long long)t->train_windows.windows);
     snprintf(ranks, sizeof ranks, "%d", t->size);
@@ -158,6 +160,7 @@ static tdm_status commit(tdmi_trainer *t, tdmi_checkpoint_writer *writer)
     const tdmi_checkpoint_note notes[] = {
         {"model", s->model->name},
         {"optimizer", tdmi_optimizer_name(s->optimizer.kind)},
+        {"compress", compress},
         {"seed", seed},
         {"order", s->options.sequential ? "sequential" : "shuffle"},
         {"train_windows", windows},
@@ -196,10 +199,12 @@ tdm_status tdmi_trainer_save(tdmi_trainer *t)
     if (st == TDM_OK) {
         if (t->rank != 0)
             st = tdmi_checkpoint_join(t->run_dir, (uint64_t)t->step, t->model_layout, t->optimizer_layout, &writer);
-        if (st == TDM_OK && (t->settings.shard > 0 || t->rank == 0)) { /* unsharded, every rank holds everything */
+        if (st == TDM_OK && tdmi_exec_owns_state(t->exec)) {
             write_target to = {t, tdmi_checkpoint_model_writer(writer), tdmi_checkpoint_optimizer_writer(writer)};
             st = tdmi_exec_visit_state(t->exec, write_piece, &to);
         }
+        if (st == TDM_OK)
+            st = tdmi_codecs_write(t, tdmi_checkpoint_optimizer_writer(writer));
         if (st == TDM_OK)
             st = tdmi_checkpoint_sync(writer);
         st = tdmi_trainer_agree(t, st);
@@ -251,7 +256,8 @@ static tdm_status check_note(const tdmi_checkpoint *c, const char *folder, const
 static tdm_status check_same_run(const tdmi_trainer *t, const tdmi_checkpoint *c, const char *folder)
 {
     const tdmi_settings *s = &t->settings;
-    char seed[32], windows[32];
+    char seed[32], windows[32], compress[32];
+    tdmi_settings_compress_text(s, compress);
     tdmi_model_config then = {0};
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->options.seed);
     snprintf(windows, sizeof windows, "%llu", (unsigned long long)t->train_windows.windows);
@@ -266,6 +272,8 @@ static tdm_status check_same_run(const tdmi_trainer *t, const tdmi_checkpoint *c
                        s->config.width, s->config.heads, s->config.seq, s->config.vocab);
     if (st == TDM_OK)
         st = check_note(c, folder, "optimizer", "--optimizer", tdmi_optimizer_name(s->optimizer.kind));
+    if (st == TDM_OK)
+        st = check_note(c, folder, "compress", "--compress", compress);
     if (st == TDM_OK)
         st = check_note(c, folder, "seed", "--seed", seed);
     if (st == TDM_OK)
@@ -312,6 +320,10 @@ static tdm_status load(tdmi_trainer *t, const char *folder)
     }
     if (st == TDM_OK)
         st = read_scaler(t, c, folder);
+    if (st == TDM_OK) {
+        const char *ranks = tdmi_checkpoint_note_of(c, "ranks");
+        st = tdmi_codecs_read(t, tdmi_checkpoint_optimizer(c), folder, ranks == NULL ? 1 : (int)strtol(ranks, NULL, 10));
+    }
     const tdmi_checkpoint_state *state = tdmi_checkpoint_state_of(c);
     if (st == TDM_OK) {
         const char *samples = tdmi_checkpoint_note_of(c, "samples");

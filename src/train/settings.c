@@ -9,6 +9,9 @@
 #define EVALUATIONS_A_RUN 10
 #define WARMUP_PART 10 /* a default warm-up is at most this part of the run */
 #define STEPS_MAX 1000000000
+#define POWERSGD_RANK 4
+#define TOPK_FRACTION 0.01
+#define ONEBIT_WARMUP 0.15 /* of the run; its paper and DeepSpeed say 15 to 25 % */
 
 void tdm_train_options_init(tdm_train_options *o)
 {
@@ -172,6 +175,53 @@ static tdm_status resolve_precision(const tdm_train_options *o, tdmi_settings *s
     return tdmi_fail(TDM_ERR_INVALID, "--precision %.32s does not exist; there are f32, bf16 and f16", o->precision);
 }
 
+/* Once the length of the run is known. */
+static void fit_onebit(tdmi_settings *s)
+{
+    if (s->compress.codec == TDM_CODEC_ONEBIT && s->steps > 0 && s->compress.warmup == 0)
+        s->compress.warmup = (int)(ONEBIT_WARMUP * (double)s->steps) + 1;
+}
+
+/* What --compress does not go together with, in the user's words; passes/compress.c has the same rules. */
+static tdm_status resolve_compress(const tdm_train_options *o, tdmi_settings *s)
+{
+    tdm_status st = tdm_compression_parse(o->compress == NULL ? "none" : o->compress, &s->compress);
+    if (st != TDM_OK)
+        return tdmi_fail_while(st, "reading --compress");
+    s->compress.seed = o->seed;
+    if (s->compress.codec == TDM_CODEC_POWERSGD && s->compress.rank == 0)
+        s->compress.rank = POWERSGD_RANK;
+    if (s->compress.codec == TDM_CODEC_TOPK && s->compress.fraction == 0)
+        s->compress.fraction = TOPK_FRACTION;
+    if (s->compress.codec == TDM_CODEC_NONE)
+        return TDM_OK;
+    if (s->shard > 1)
+        return tdmi_fail(TDM_ERR_INVALID, "--compress %s needs whole gradients, which --shard %d does not keep; take --shard 0 or 1",
+                         o->compress, s->shard);
+    if (s->precision != TDM_F32)
+        return tdmi_fail(TDM_ERR_INVALID, "--compress %s makes float32 gradients small; those of --precision %s travel in halves already",
+                         o->compress, o->precision);
+    if (s->compress.codec != TDM_CODEC_ONEBIT)
+        return TDM_OK;
+    if (s->optimizer.kind != TDMI_OPTIMIZER_ADAMW)
+        return tdmi_fail(TDM_ERR_INVALID, "--compress %s is 1-bit Adam: it takes --optimizer adamw", o->compress);
+    return TDM_OK;
+}
+
+void tdmi_settings_compress_text(const tdmi_settings *s, char out[32])
+{
+    const tdm_compression *c = &s->compress;
+    const char *name = tdm_codec_name(c->codec);
+    if (c->codec == TDM_CODEC_POWERSGD)
+        snprintf(out, 32, "%s:%d", name, c->rank);
+    else if (c->codec == TDM_CODEC_ONEBIT && c->warmup > 0)
+        snprintf(out, 32, "%s:%d", name, c->warmup);
+    else if (c->codec == TDM_CODEC_TOPK)
+        snprintf(out, 32, "%s:%g", name, c->fraction);
+    else
+        snprintf(out, 32, "%s", name);
+}
+
 tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
 {
     *s = (tdmi_settings){.options = *o};
@@ -200,6 +250,8 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     if (st == TDM_OK)
         st = choose_int("prefetch", o->prefetch, 1, 1, 64, &s->prefetch);
     if (st == TDM_OK)
+        st = resolve_compress(o, s);
+    if (st == TDM_OK)
         st = choose_int("save-every", o->save_every, 0, 0, STEPS_MAX, &s->save_every);
     if (st == TDM_OK)
         st = choose_int("keep", o->keep, 3, 1, 1000000, &s->keep);
@@ -219,6 +271,7 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     if (st != TDM_OK)
         return st;
     s->steps = steps;
+    fit_onebit(s);
     if (o->run_dir != NULL && strlen(o->run_dir) >= sizeof s->run_dir - 64)
         return tdmi_fail(TDM_ERR_INVALID, "--run: a path of %zu bytes is too long", strlen(o->run_dir));
     if (o->run_dir != NULL)
@@ -240,6 +293,7 @@ tdm_status tdmi_settings_set_epoch(tdmi_settings *s, int64_t batches_an_epoch)
         s->warmup = (int)(s->steps / WARMUP_PART);
     if (s->eval_every == 0)
         s->eval_every = s->steps < EVALUATIONS_A_RUN ? s->steps : s->steps / EVALUATIONS_A_RUN;
+    fit_onebit(s);
     return TDM_OK;
 }
 

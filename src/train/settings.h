@@ -26,6 +26,7 @@ typedef struct tdmi_settings {
     tdm_dtype precision;
     int shard, prefetch, save_every, keep; /* save_every 0: at the end */
     int64_t eval_every;          /* 0 until steps are known */
+    tdm_compression compress;    /* ONEBIT: warmup 0 until steps are known */
     double bucket_mb, first_bucket_mb;
     double bucket_list_mb[TDMI_BUCKET_LIST_MAX]; /* instead of both; */
     int bucket_list_count;                       /* 0: none */
@@ -39,6 +40,8 @@ typedef struct tdmi_settings {
 tdm_status tdmi_settings_resolve(const tdm_train_options *options, tdmi_settings *out);
 /* Once the number of batches of an epoch is known: fills steps and eval_every, and fits a default warm-up to short runs. */
 tdm_status tdmi_settings_set_epoch(tdmi_settings *settings, int64_t batches_an_epoch);
+/* As it is written on a command line, with its number: "powersgd:4". */
+void tdmi_settings_compress_text(const tdmi_settings *settings, char out[32]);
 tdmi_schedule tdmi_settings_schedule(const tdmi_settings *settings);
 
 #endif

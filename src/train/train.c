@@ -254,6 +254,8 @@ static tdm_status finish(tdmi_trainer *t)
             summary.exposed_comm_share * 100, summary.peak_rss_mb, t->train_loss);
     if (isfinite(t->val_loss))
         fprintf(stderr, ", validation loss %.4f nats a token", t->val_loss);
+    if (t->size > 1)
+        fprintf(stderr, "\nsent %.3g of %.3g MB a step and rank (an allreduce of float32 gradients)", summary.sent_mb, summary.plain_mb);
     fprintf(stderr, "\ncheckpoint  %s/step-%lld\nmetrics     %s/metrics.jsonl and summary.json\n"
                     "timeline    %s/timeline.json (open it at ui.perfetto.dev)\n",
             t->run_dir, (long long)t->saved_step, t->run_dir, t->run_dir);

@@ -20,9 +20,9 @@
 /* ---- for machines ---- */
 
 static const char *const step_fields[] = {"step", "loss", "lr", "grad_norm", "samples", "tokens", "step_ms", "data_ms", "forward_ms", "backward_ms",
-    "comm_ms", "comm_exposed_ms", "optimizer_ms", "tokens_per_s", "images_per_s", "scale", "skipped", "val_loss", NULL};
+    "comm_ms", "comm_exposed_ms", "optimizer_ms", "tokens_per_s", "sent_mb", "images_per_s", "scale", "skipped", "val_loss", NULL};
 static const char *const summary_fields[] = {"model", "parameters", "ranks", "steps", "median_step_ms", "tokens_per_s", "images_per_s", "comm_share",
-    "exposed_comm_share", "peak_rss_mb", "train_loss", "val_loss", "seconds", NULL};
+    "exposed_comm_share", "peak_rss_mb", "sent_mb", "plain_mb", "train_loss", "val_loss", "seconds", NULL};
 
 /* Exactly these fields, in this order; the last of a step's may be absent. */
 static void assert_fields(const json_t *object, const char *const *names)

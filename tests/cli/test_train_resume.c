@@ -82,6 +82,31 @@ static void a_resumed_run_has_the_bits_of_one_that_never_stopped(void **state)
     }
 }
 
+/* Errors, factors, the frozen variance: stopped inside the warm-up of onebit, and behind it. */
+static void a_compressed_run_goes_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const codecs[] = {"bf16", "powersgd:2", "onebit:9", "topk:0.05"};
+    for (int i = 0; i < 4; i++) {
+        const char *whole = in_folder("compressed-%d", i), *parts = in_folder("cut-%d", i), *shard = i % 2 == 0 ? "1" : "0";
+        TRAIN_WELL("gpt2", USUAL, "--steps", "20", "--compress", codecs[i], "--shard", shard, "--run", whole);
+        TRAIN_WELL("gpt2", USUAL, "--steps", "6", "--compress", codecs[i], "--shard", shard, "--run", parts);
+        TRAIN_WELL("gpt2", USUAL, "--steps", "13", "--compress", codecs[i], "--shard", shard, "--run", parts, "--resume");
+        TRAIN_WELL("gpt2", USUAL, "--steps", "20", "--compress", codecs[i], "--shard", shard, "--run", parts, "--resume");
+        assert_same_checkpoints(in_folder("compressed-%d/step-20", i), in_folder("cut-%d/step-20", i));
+        TRAIN_WELL("gpt2", USUAL, "-n", "3", "--steps", "24", "--compress", codecs[i], "--run", parts, "--resume");
+        TRAIN_WELL("gpt2", USUAL, "-n", "1", "--steps", "26", "--compress", codecs[i], "--run", parts, "--resume");
+        TRAIN_WELL("gpt2", USUAL, "--steps", "28", "--compress", codecs[i], "--run", parts, "--resume");
+    }
+    program p;
+    TRAIN(&p, "gpt2", USUAL, "--steps", "30", "--compress", "powersgd:4", "--run", in_folder("cut-1"), "--resume");
+    char expected[500];
+    snprintf(expected, sizeof expected,
+             "tandem train: %s/step-28 was made with --compress powersgd:2, this run has powersgd:4; its losses cannot go on from there\n",
+             in_folder("cut-1"));
+    assert_ended(&p, 1, expected);
+}
+
 static void a_run_that_died_between_checkpoints_goes_on_from_the_last(void **state)
 {
     (void)state;
@@ -299,6 +324,7 @@ int main(int argc, char **argv)
     setenv("OMP_NUM_THREADS", "1", 1); /* small runs: threads would only wait for each other */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_has_the_bits_of_one_that_never_stopped),
+        cmocka_unit_test(a_compressed_run_goes_on_with_the_same_bits),
         cmocka_unit_test(a_run_that_died_between_checkpoints_goes_on_from_the_last),
         cmocka_unit_test(sigterm_saves_and_the_rest_has_the_same_bits),
         cmocka_unit_test(another_number_of_ranks_goes_on_with_the_same_losses),

@@ -34,9 +34,9 @@ SEES = {
     "train": "core trace models data checkpoint passes kernels exec optim measure",
     "cli": "measure",
 }
-# These may include no public header but the ones that say what a status and a dtype are.
+# These may include no public header but the ones that say what a status, a dtype and a codec are.
 NO_GROUPS = {"graph", "passes", "kernels", "optim", "data", "checkpoint", "measure", "core", "trace"}
-PLAIN_PUBLIC = {"tandem/base.h", "tandem/config.h", "tandem/status.h", "tandem/dtype.h"}
+PLAIN_PUBLIC = {"tandem/base.h", "tandem/config.h", "tandem/status.h", "tandem/dtype.h", "tandem/compress.h"}
 
 # foreign header -> the place that may include it, or places.
 HOMES = {

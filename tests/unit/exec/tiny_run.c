@@ -159,6 +159,8 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
             run->grad_norm[step - 1] = r.grad_norm;
             run->scale[step - 1] = m->scaler.scale;
             run->skipped[step - 1] = r.skipped;
+            run->sent[step - 1] = (double)r.sent_nbytes;
+            run->plain = (double)r.plain_nbytes;
             run->optimizer_ns += r.optimizer_ns;
             run->comm_exposed_ns += r.comm_exposed_ns;
             if (step == 1 && run->shard == 0 && run->precision == TDM_F32)
@@ -194,7 +196,7 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
     CHECK_OK(tdmi_exec_parts(group, run->shard, &parts));
     tdmi_pipeline_options pipeline = {.train = true, .precision = run->precision, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
                                       .first_bucket_mb = run->bucket_mb / 4, .micro_batches = micro_batches,
-                                      .remat = run->remat, .ready_late = run->late,
+                                      .remat = run->remat, .ready_late = run->late, .compress = run->compress,
                                       .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard,
                                       .parts = parts, .prefetch = run->prefetch};
     CHECK_OK(tdmi_pipeline_run(m->graph, &pipeline));

@@ -25,7 +25,9 @@ typedef struct tiny_run {
     int micro_batches; /* that the graph is made for; 0: 1 */
     int short_by;      /* micro-batches that are left out: the step sees the first windows only */
     enum { TINY_ALL_COUNT, TINY_SOME_COUNT, TINY_EVEN_COUNT } counts; /* targets: all; four of five; those of windows 0, 2, ... */
+    tdm_compression compress;
     /* found; written by rank 0 */
+    double sent[TINY_STEPS], plain; /* bytes of each step, and of an allreduce in float32 */
     double loss[TINY_STEPS], grad_norm[TINY_STEPS];
     float scale[TINY_STEPS]; /* after each step */
     bool skipped[TINY_STEPS];

@@ -48,7 +48,7 @@ static void losses_keep_every_bit_and_times_three_decimals(void **state)
     assert_string_equal(text_of(files_path("exact/metrics.jsonl")),
                         "{\"step\":1,\"loss\":0.3333333333333333,\"lr\":0.1,\"grad_norm\":2.5,\"samples\":4,\"tokens\":64,\"step_ms\":1.235,"
                         "\"data_ms\":0.000,\"forward_ms\":0.000,\"backward_ms\":0.000,\"comm_ms\":0.000,\"comm_exposed_ms\":0.000,"
-                        "\"optimizer_ms\":0.000,\"tokens_per_s\":51234.568,\"images_per_s\":null,\"scale\":null,\"skipped\":null,"
+                        "\"optimizer_ms\":0.000,\"tokens_per_s\":51234.568,\"sent_mb\":0.000,\"images_per_s\":null,\"scale\":null,\"skipped\":null,"
                         "\"val_loss\":0.10000000149011612}\n");
 }
 
@@ -137,7 +137,7 @@ static void the_summary_has_medians_and_shares(void **state)
     fclose(stream);
     const char *text = text_of(files_path("summary/summary.json"));
     assert_string_equal(text, "{\"model\":\"gpt2\",\"parameters\":1234,\"ranks\":2,\"steps\":5,\"median_step_ms\":3.000,\"tokens_per_s\":21333.333,"
-                              "\"images_per_s\":null,\"comm_share\":0.500,\"exposed_comm_share\":0.250,\"peak_rss_mb\":12.500,"
+                              "\"images_per_s\":null,\"comm_share\":0.500,\"exposed_comm_share\":0.250,\"peak_rss_mb\":12.500,\"sent_mb\":0.000,\"plain_mb\":0.000,"
                               "\"train_loss\":0.3333333333333333,\"val_loss\":null,\"seconds\":7.000}\n");
     assert_string_equal(strstr(also, "{\"model\""), text); /* the second stream has it too, behind the steps */
     free(also);

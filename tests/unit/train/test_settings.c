@@ -157,6 +157,45 @@ static void the_length_of_an_epoch_decides_the_rest(void **state)
     assert_int_equal(s.warmup, 0);
 }
 
+static void compressions_have_their_numbers_and_their_limits(void **state)
+{
+    (void)state;
+    tdmi_settings s;
+    tdm_train_options o = options_of("gpt2");
+    char text[32];
+    const char *const words[][2] = {{"powersgd", "powersgd:4"}, {"powersgd:8", "powersgd:8"}, {"topk", "topk:0.01"}, {"bf16", "bf16"},
+                                    {"onebit", "onebit:16"}, {"onebit:7", "onebit:7"}, {NULL, "none"}};
+    o.steps = 100;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        o.compress = words[i][0];
+        assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_OK);
+        tdmi_settings_compress_text(&s, text);
+        assert_string_equal(text, words[i][1]);
+    }
+    o.steps = TDM_UNSET;
+    o.compress = "onebit";
+    assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_OK);
+    assert_int_equal(s.compress.warmup, 0);
+    assert_int_equal(tdmi_settings_set_epoch(&s, 200), TDM_OK);
+    assert_int_equal(s.compress.warmup, 31);
+    const struct {
+        const char *compress, *optimizer, *says;
+        int shard;
+    } wrong[] = {
+        {"zip", NULL, "--compress", 1},
+        {"powersgd", NULL, "--shard 2 does not keep", 2},
+        {"bf16", NULL, "--shard 3 does not keep", 3},
+        {"onebit", "sgd", "--optimizer adamw", 1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        o.compress = wrong[i].compress;
+        o.optimizer = wrong[i].optimizer;
+        o.shard = wrong[i].shard;
+        assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_ERR_INVALID);
+        assert_non_null(strstr(tdm_error_text(), wrong[i].says));
+    }
+}
+
 static void the_schedule_ends_where_its_kind_says(void **state)
 {
     (void)state;
@@ -183,6 +222,7 @@ int main(void)
         cmocka_unit_test(what_is_given_wins),
         cmocka_unit_test(what_cannot_be_is_named),
         cmocka_unit_test(the_length_of_an_epoch_decides_the_rest),
+        cmocka_unit_test(compressions_have_their_numbers_and_their_limits),
         cmocka_unit_test(the_schedule_ends_where_its_kind_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
