@@ -26,7 +26,7 @@ typedef struct tdmi_pipeline_options {
     tdmi_cost cost;         /* all zero: not known */
     int remat;              /* 0: every activation is kept; k: those inside every k-th block are computed again; or AUTO: */
     size_t memory_nbytes;   /* as few as let the slab, the gradients and what lies beside them fit into so much */
-    size_t memory_beside_nbytes; /* parameters, optimizer state */
+    size_t memory_beside_nbytes; /* parameters (a node's part of them), optimizer state */
     int micro_batches;      /* of a step; 0: one */
     bool uncounted;         /* targets may be below zero: how many count is known with the verdict, so updates wait for it */
     bool ready_late;        /* new parameters travel between ranks beside the next step's forward, not at the end of this one */

@@ -102,7 +102,7 @@ static tdm_status forecast(const choice *c, bool *again, size_t *nbytes)
     tdm_status st = remat_apply(g, again);
     if (st == TDM_OK)
         st = tdmi_pipeline_behind_remat(g, c->options);
-    *nbytes = g->slab_nbytes + g->gradient_nbytes + c->options->memory_beside_nbytes;
+    *nbytes = g->slab_nbytes + g->gradient_nbytes + g->parameter_nbytes + c->options->memory_beside_nbytes;
     tdmi_graph_destroy(g);
     return st;
 }

@@ -16,11 +16,15 @@ static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, td
     return TDM_OK;
 }
 
-/* Parameters with their copies, and the optimizer's state, of a rank. */
-static size_t beside(const tdmi_settings *s, int world_size)
+/* Parameters with their copies, the optimizer's state, and what a codec keeps of errors, of a rank. */
+static size_t beside(const tdmi_settings *s, int world_size, int parts)
 {
-    const size_t copies = s->precision == TDM_F32 ? 0 : 2, share = s->shard > 0 ? (size_t)world_size : 1;
-    return s->parameters * (sizeof(float) + copies) + s->parameters * sizeof(float) * (size_t)tdmi_optimizer_moments(&s->optimizer) / share;
+    const bool compressed = s->compress.codec != TDM_CODEC_NONE && world_size > 1, onebit = s->compress.codec == TDM_CODEC_ONEBIT;
+    const size_t copies = s->precision == TDM_F32 ? 0 : 2, nodes = parts > 1 ? (size_t)parts : 1;
+    const size_t share = s->shard > 0 && !(compressed && onebit) ? (size_t)world_size : 1;
+    const size_t moments = s->options.offload != NULL ? 0 : (size_t)tdmi_optimizer_moments(&s->optimizer);
+    return s->parameters * (sizeof(float) + copies) / nodes + s->parameters * sizeof(float) * moments / share +
+           (compressed ? s->parameters * sizeof(float) : 0);
 }
 
 tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size, int parts)
@@ -37,7 +41,7 @@ tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size,
                                    .remat = s->remat,
                                    .ready_late = s->ready_late,
                                    .memory_nbytes = s->options.memory,
-                                   .memory_beside_nbytes = beside(s, world_size),
+                                   .memory_beside_nbytes = beside(s, world_size, parts),
                                    .micro_batches = s->micro_batches,
                                    .compress = s->compress,
                                    .clip = s->clip > 0,

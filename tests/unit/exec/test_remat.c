@@ -55,6 +55,7 @@ static void it_goes_with_micro_batches_sharding_and_halves(void **state)
     assert_same_bits(2, "shm", (tiny_run){.shard = 2, .clip = 0.5});
     assert_same_bits(2, "shm", (tiny_run){.shard = 3, .micro_batches = 2, .clip = 0.5});
     assert_same_bits(2, "shm", (tiny_run){.shard = 1, .precision = TDM_BF16, .clip = 0.5});
+    assert_same_bits(2, "shm", (tiny_run){.shard = 1, .clip = 1, .compress = {.codec = TDM_CODEC_POWERSGD, .rank = 2, .seed = 5}});
     assert_same_bits(2, "shm", (tiny_run){.shard = 2, .precision = TDM_F16, .micro_batches = 2, .clip = 0.5});
 }
 
