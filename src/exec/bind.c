@@ -196,7 +196,7 @@ static tdm_status bind_activations(tdmi_exec *exec)
     return TDM_OK;
 }
 
-static bool is_compute(tdmi_op op)
+bool exec_is_compute(tdmi_op op)
 {
     switch (op) {
     case TDMI_OP_DRAW_MASK:
@@ -246,9 +246,19 @@ static tdm_status bind_adding(tdmi_exec *exec, const tdmi_node *from, exec_node 
     return TDM_OK;
 }
 
-static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)
+tdmi_kernel_io exec_io_of(const tdmi_graph *g, const tdmi_node *node)
 {
     static const tdmi_shape absent = {.ndim = -1};
+    tdmi_kernel_io io = {.op = node->op, .attr = node->attr, .in_count = node->in_count, .out_count = node->out_count};
+    for (int i = 0; i < node->in_count; i++)
+        io.in[i] = node->in[i] < 0 ? absent : g->tensor[node->in[i]].shape;
+    for (int i = 0; i < node->out_count; i++)
+        io.out[i] = node->out[i] < 0 ? absent : g->tensor[node->out[i]].shape;
+    return io;
+}
+
+static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)
+{
     const tdmi_graph *g = exec->graph;
     to->op = from->op;
     to->phase = from->phase;
@@ -264,17 +274,13 @@ static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *t
         snprintf(to->name, name_nbytes, "%s%s%s%s", from->label, from->label[0] != '\0' ? " " : "", tdmi_op_text(from->op),
                  from->attr.again ? " again" : "");
 
-    tdmi_kernel_io io = {.op = from->op, .attr = from->attr, .in_count = from->in_count, .out_count = from->out_count};
-    for (int i = 0; i < from->in_count; i++) {
-        io.in[i] = from->in[i] < 0 ? absent : g->tensor[from->in[i]].shape;
+    const tdmi_kernel_io io = exec_io_of(g, from);
+    for (int i = 0; i < from->in_count; i++)
         to->in[i] = from->in[i] < 0 ? NULL : exec->memory[from->in[i]];
-    }
-    for (int i = 0; i < from->out_count; i++) {
-        io.out[i] = from->out[i] < 0 ? absent : g->tensor[from->out[i]].shape;
+    for (int i = 0; i < from->out_count; i++)
         to->out[i] = from->out[i] < 0 ? NULL : exec->memory[from->out[i]];
-    }
     to->bound.io = io;
-    if (!is_compute(from->op))
+    if (!exec_is_compute(from->op))
         return TDM_OK;
     tdm_status st = tdmi_kernel_bind(&io, exec->options.isa, &to->bound);
     if (st != TDM_OK)

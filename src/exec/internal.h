@@ -111,6 +111,8 @@ enum { VERDICT_LOSS, VERDICT_ROWS, VERDICT_SQUARES, VERDICT_STOP, VERDICT_COUNT 
 int exec_body(const tdmi_graph *graph);
 /* bind.c */
 tdm_status exec_bind(tdmi_exec *exec);
+bool exec_is_compute(tdmi_op op); /* done by a kernel */
+tdmi_kernel_io exec_io_of(const tdmi_graph *graph, const tdmi_node *node);
 void exec_unbind(tdmi_exec *exec);
 /* Zeroed memory in huge pages where the kernel grants them. */
 void *exec_page_memory(size_t nbytes, const char *label);

@@ -102,7 +102,8 @@ static tdm_status forecast(const choice *c, bool *again, size_t *nbytes)
     tdm_status st = remat_apply(g, again);
     if (st == TDM_OK)
         st = tdmi_pipeline_behind_remat(g, c->options);
-    *nbytes = g->slab_nbytes + g->gradient_nbytes + g->parameter_nbytes + c->options->memory_beside_nbytes;
+    const size_t kept = g->slices_kept ? tdmi_graph_parameter_count(g) * tdm_dtype_size(g->gradient_type) / (size_t)c->options->world_size : 0;
+    *nbytes = g->slab_nbytes + g->gradient_nbytes + kept + g->parameter_nbytes + c->options->memory_beside_nbytes;
     tdmi_graph_destroy(g);
     return st;
 }

@@ -13,8 +13,8 @@
 static double node_bytes(const tdmi_settings *s, size_t parameters, int world_size, int local_size)
 {
     bool one_copy = s->shard > 0 && world_size == local_size;
-    double values = one_copy ? 1 : local_size;
-    double gradients = local_size;
+    double values = one_copy ? 1 : s->shard == 3 ? (double)local_size / world_size : local_size;
+    double gradients = s->shard < 2 ? local_size : 0; /* from stage 2 on a few buckets, which may be small */
     double moments = (double)tdmi_optimizer_moments(&s->optimizer) * local_size / (s->shard > 0 ? world_size : 1);
     if (s->options.offload != NULL)
         moments = 0;

@@ -1,5 +1,7 @@
 /* explain.c - `tandem train MODEL --explain`: every setting as it would be used, and the plan of a step. */
+#include "core/cpu.h"
 #include "core/memory.h"
+#include "exec/forecast.h"
 #include "kernels/kernel.h"
 #include "train/costs.h"
 #include "train/step_graph.h"
@@ -68,21 +70,31 @@ static void print_settings(FILE *to, const tdmi_settings *s, int world_size)
     fprintf(to, "kernels    %s\n", tdmi_kernels_table());
 }
 
-static void print_memory(FILE *to, const tdmi_settings *s, const tdmi_graph *g, int world_size)
+static void print_row(FILE *to, const char *what, size_t nbytes, bool once, int local_size, const char *more)
 {
-    size_t padded = 0;
-    for (int b = 0; b < g->bucket_count; b++)
-        padded += g->bucket[b].count;
-    const double mib = 1 << 20, words = (double)padded * sizeof(float);
-    double state = words * tdmi_optimizer_moments(&s->optimizer) / (s->shard > 0 ? world_size : 1);
-    fprintf(to,
-            "\nmemory of a rank, MiB (%zu parameters)\n"
-            "  parameters       %9.1f%s\n"
-            "  gradients        %9.1f\n"
-            "  optimizer state  %9.1f\n"
-            "  activations      %9.1f\n\n",
-            tdmi_graph_parameter_count(g), words / mib, s->shard > 0 ? "  one copy for the ranks of a node" : "",
-            (double)g->gradient_nbytes / mib, state / mib, (double)g->slab_nbytes / mib);
+    const double mib = (double)nbytes / (1 << 20);
+    if (nbytes == 0)
+        return;
+    if (once)
+        fprintf(to, "  %-18s %9s %9.1f  %s\n", what, "", mib, more);
+    else
+        fprintf(to, "  %-18s %9.1f %9.1f  %s\n", what, mib, mib * local_size, more);
+}
+
+static void print_memory(FILE *to, const tdmi_memory_forecast *f, int local_size)
+{
+    fprintf(to, "\nmemory, MiB                a rank    a node  (%d rank%s)\n", local_size, local_size == 1 ? "" : "s");
+    print_row(to, "parameters", f->parameters, f->one_copy, local_size, f->gathered > 0 ? "this node's part" : f->one_copy ? "one copy" : "");
+    print_row(to, "16-bit copies", f->copies, f->one_copy, local_size, "");
+    print_row(to, "gathered", f->gathered, f->one_copy, local_size, "units in flight");
+    print_row(to, "gradients", f->gradients, false, local_size, "");
+    print_row(to, "reduced slices", f->kept, false, local_size, "until the verdict");
+    print_row(to, "optimizer state", f->state, false, local_size, "");
+    print_row(to, "activations", f->activations, false, local_size, "");
+    print_row(to, "workspace", f->workspace, false, local_size, "of kernels");
+    print_row(to, "staging", f->staging, false, local_size, "of what comes from other nodes");
+    print_row(to, "in all", tdmi_forecast_of_node(f, local_size), true, local_size, "and about 20 a rank for the program itself");
+    fputc('\n', to);
 }
 
 /* As a list that --bucket-mb takes. */
@@ -113,6 +125,13 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, i
     st = tdmi_step_graph(&s, world_size, parts, &g);
     if (st != TDM_OK)
         return st;
+    const tdmi_exec_options executor = {.optimizer = s.optimizer, .shard = s.shard, .offload = s.options.offload, .isa = tdmi_cpu_isa()};
+    tdmi_memory_forecast memory;
+    st = tdmi_exec_forecast(g, &executor, world_size, local_size, &memory);
+    if (st != TDM_OK) {
+        tdmi_graph_destroy(g);
+        return st;
+    }
     tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s, world_size, parts);
     forward = s.model->build(&s.config, s.batch, TDMI_BUILD_LOSS, true);
     char *text = NULL, *plan = forward == NULL ? NULL : tdmi_pipeline_explain(forward, &pipeline);
@@ -122,7 +141,7 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, i
         st = tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for the explanation");
     } else {
         print_settings(to, &s, world_size);
-        print_memory(to, &s, g, world_size);
+        print_memory(to, &memory, local_size);
         print_buckets(to, &s, g);
         fputs(plan, to);
         fclose(to);
