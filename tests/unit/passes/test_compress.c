@@ -72,6 +72,11 @@ static void what_does_not_go_together_is_refused_by_name(void **state)
     tdmi_pipeline_options options = options_of(TDM_CODEC_TOPK);
     options.shard = 2;
     refused(options, "topk needs whole gradients");
+    options = options_of(TDM_CODEC_BF16);
+    options.precision = TDM_BF16;
+    refused(options, "bf16 takes gradients in float32");
+    options.precision = TDM_F16;
+    refused(options, "bf16 takes gradients in float32");
     options = options_of(TDM_CODEC_ONEBIT);
     options.uncounted = true;
     refused(options, "onebit sends momentum before");
