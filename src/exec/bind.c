@@ -357,6 +357,9 @@ tdm_status exec_bind(tdmi_exec *exec)
         st = bind_activations(exec);
     if (st == TDM_OK)
         st = bind_nodes(exec);
+    if (st == TDM_OK && g->bucket_count > 0)
+        exec->pieces = exec->options.shard > 0 && !g->compressed &&
+                       (exec->fused || tdm_group_local_size(exec->options.group) == exec->size);
     if (st == TDM_OK && exec->bucket != NULL)
         st = bind_words(exec);
     const tdmi_id scale = tdmi_graph_find(g, TDMI_LOSS_SCALE);

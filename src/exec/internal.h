@@ -97,6 +97,8 @@ struct tdmi_exec {
     int in_flight;         /* reductions and gathers started and not waited for */
     float *loss_scale;     /* the input of a graph in float16, else NULL */
     bool skip;             /* the verdict: nothing is updated in this step */
+    bool pieces;           /* a reduction hands on its slice piece by piece; where memory is not shared that takes a copy, which
+                              only updates inside reductions are worth */
     bool fused;            /* the graph has no UPDATE nodes: updates run inside the reduction */
     int64_t exposed_ns;
     int64_t inside_ns;     /* of advance() without updates, not yet in exposed_ns */

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 tdm_status tdmi_exec_create(const tdmi_graph *graph, const tdmi_exec_options *options, tdmi_exec **out)
 {
@@ -68,21 +69,26 @@ tdm_status tdmi_exec_publish_parameters(tdmi_exec *exec)
     return exec->size == 1 ? TDM_OK : tdm_barrier(exec->options.group, NULL);
 }
 
-
 /* Runs inside the reduction of a bucket: this rank's slice, piece by piece, in order. Squares are summed in cells of a fixed
- * grid: how a transport cuts the pieces does not show in the norm. */
-static void fused_update(void *arg, int bucket, size_t first, size_t count, const void *reduced)
+ * grid: how a transport cuts the pieces does not show in the norm. Where updates wait for the verdict the piece is kept. */
+static void take_piece(void *arg, int bucket, size_t first, size_t count, const void *reduced)
 {
     tdmi_exec *exec = arg;
+    exec_bucket *b = &exec->bucket[bucket];
     const int64_t begin = tdmi_now_ns();
     float cell[EXEC_CELL];
     for (size_t at = 0, n; at < count; at += n) {
         size_t left = EXEC_CELL - (first + at - exec->bucket[bucket].slice_first) % EXEC_CELL;
         n = left < count - at ? left : count - at;
         const float *gradient = exec_widened(exec, reduced, at, n, cell);
-        exec->bucket[bucket].squares += tdmi_sum_of_squares(gradient, n);
-        exec_update_range(exec, bucket, first + at, n, gradient);
+        b->squares += tdmi_sum_of_squares(gradient, n);
+        if (exec->fused)
+            exec_update_range(exec, bucket, first + at, n, gradient);
     }
+    const size_t size = tdm_dtype_size(exec->graph->gradient_type);
+    char *kept = (char *)tdmi_reducer_reduced(exec->reducer, bucket) + (first - b->slice_first) * size;
+    if (!exec->fused && kept != reduced)
+        memcpy(kept, reduced, count * size);
     exec->updating_ns += tdmi_now_ns() - begin;
 }
 
@@ -106,7 +112,8 @@ static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
         exec_offload_left(exec, bucket);
         return exec_gather_start(exec, bucket);
     }
-    exec->bucket[bucket].squares = exec_squares_of_slice(exec, bucket);
+    if (!exec->pieces)
+        exec->bucket[bucket].squares = exec_squares_of_slice(exec, bucket);
     return TDM_OK;
 }
 
@@ -275,10 +282,10 @@ static tdm_status begin_step(tdmi_exec *exec, int64_t step, double lr)
     exec_loss_begin(exec);
     if (exec->loss_scale != NULL)
         *exec->loss_scale = exec->options.scaler->scale;
-    if (exec->fused) {
+    if (exec->fused)
         tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, (float)exec_short_factor(exec));
-        tdmi_reducer_set_epilogue(exec->reducer, fused_update, exec);
-    }
+    if (exec->pieces)
+        tdmi_reducer_set_epilogue(exec->reducer, take_piece, exec);
     tdm_status st = exec_codecs_begin(exec, step);
     return st == TDM_OK ? exec_onebit_begin(exec, step, lr) : st;
 }

@@ -84,20 +84,13 @@ double exec_sum_of_squares(const tdmi_exec *exec)
 
 double exec_squares_of_slice(tdmi_exec *exec, int b)
 {
-    exec_bucket *bucket = &exec->bucket[b];
+    const exec_bucket *bucket = &exec->bucket[b];
     const void *reduced = reduced_slice(exec, b);
     float cell[EXEC_CELL];
     double sum = 0;
-    for (int s = 0; s < bucket->segment_count; s++) {
-        size_t at, n = exec_piece(&bucket->segment[s], bucket->slice_first, bucket->slice_count, &at);
-        if (exec->graph->gradient_type == TDM_F32) {
-            sum += tdmi_sum_of_squares((const float *)reduced + (at - bucket->slice_first), n);
-            continue;
-        }
-        for (size_t end = at + n; at < end; at += n) {
-            n = end - at < EXEC_CELL ? end - at : EXEC_CELL;
-            sum += tdmi_sum_of_squares(exec_widened(exec, reduced, at - bucket->slice_first, n, cell), n);
-        }
+    for (size_t at = 0, n; at < bucket->slice_count; at += n) { /* the cells that pieces are summed in; between gradients lies 0 */
+        n = bucket->slice_count - at < EXEC_CELL ? bucket->slice_count - at : EXEC_CELL;
+        sum += tdmi_sum_of_squares(exec_widened(exec, reduced, at, n, cell), n);
     }
     return sum;
 }

@@ -120,6 +120,60 @@ tdm_status tdmi_graph_set_nodes(tdmi_graph *g, const tdmi_node *node, int count)
     return TDM_OK;
 }
 
+static void renumber(const tdmi_id *to, tdmi_id *id)
+{
+    if (*id >= 0)
+        *id = to[*id];
+}
+
+/* Moves the tensors that are kept together; to[t] is where t is now, or -1. */
+static void keep(tdmi_graph *g, tdmi_id *to)
+{
+    int count = 0;
+    for (int t = 0; t < g->tensor_count; t++) {
+        const bool kept = to[t] >= 0;
+        if (kept)
+            g->tensor[count] = g->tensor[t];
+        to[t] = kept ? count++ : -1;
+    }
+    g->tensor_count = count;
+    for (int t = 0; t < count; t++) {
+        renumber(to, &g->tensor[t].alias);
+        renumber(to, &g->tensor[t].gradient);
+        renumber(to, &g->tensor[t].parameter);
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        for (int k = 0; k < g->node[i].in_count; k++)
+            renumber(to, &g->node[i].in[k]);
+        for (int k = 0; k < g->node[i].out_count; k++)
+            renumber(to, &g->node[i].out[k]);
+    }
+    renumber(to, &g->loss);
+}
+
+tdm_status tdmi_graph_drop_unused(tdmi_graph *g)
+{
+    tdmi_id *to = tdmi_malloc(((size_t)g->tensor_count + 1) * sizeof *to, "graph");
+    if (to == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (int t = 0; t < g->tensor_count; t++)
+        to[t] = g->tensor[t].role == TDMI_ROLE_ACTIVATION ? -1 : t;
+    for (int i = 0; i < g->node_count; i++) {
+        for (int k = 0; k < g->node[i].in_count; k++)
+            if (g->node[i].in[k] >= 0)
+                to[g->node[i].in[k]] = g->node[i].in[k];
+        for (int k = 0; k < g->node[i].out_count; k++)
+            if (g->node[i].out[k] >= 0)
+                to[g->node[i].out[k]] = g->node[i].out[k];
+    }
+    for (int t = g->tensor_count - 1; t >= 0; t--)
+        if (to[t] >= 0 && g->tensor[t].alias >= 0)
+            to[g->tensor[t].alias] = g->tensor[t].alias;
+    keep(g, to);
+    tdmi_free(to);
+    return TDM_OK;
+}
+
 tdm_status tdmi_graph_status(const tdmi_graph *g)
 {
     if (g->status != TDM_OK)

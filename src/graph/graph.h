@@ -116,6 +116,8 @@ tdmi_id tdmi_graph_root(const tdmi_graph *g, tdmi_id x);
 /* For passes. Both append; add_node makes itself the producer of its outputs. -1 without memory: then the graph's status says so. */
 tdmi_id tdmi_graph_add_tensor(tdmi_graph *g, const tdmi_tensor *tensor);
 tdmi_id tdmi_graph_add_node(tdmi_graph *g, const tdmi_node *node);
+/* Drops activations that no node has and nothing shares the memory of; ids of the others may change. */
+tdm_status tdmi_graph_drop_unused(tdmi_graph *g);
 /* For a pass that reorders or inserts: replaces the node list by `count` nodes of g's own and new ones (copied). */
 tdm_status tdmi_graph_set_nodes(tdmi_graph *g, const tdmi_node *node, int count);
 

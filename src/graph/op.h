@@ -22,12 +22,18 @@
  * EMBEDDING_BACKWARD      dy[B,T,C], tokens                               [dwte[V,C]] g +=, [dwpe[P,C]] g +=
  * LINEAR_BACKWARD_INPUT   dy[N,O] t, w[O,I] t                             dx[N,I] t +=
  * LINEAR_BACKWARD_WEIGHT  dy[N,O] t, x[N,I] t                             dw[O,I] g +=, [db[O]] g +=
- * LAYERNORM_BACKWARD      dy[N,C] t, x[N,C], w[C], mean[N], rstd[N]       dx[N,C] +=, dw[C] g +=, db[C] g +=
+ * LAYERNORM_BACKWARD      dy[N,C] t, x[N,C], w[C], mean[N], rstd[N]       dx[N,C] +=, dw[C] g +=, db[C] g +=, [dx in another type]
  * GELU_BACKWARD           dy t, x t                                       dx t (may be dy's memory)
  * ATTENTION_BACKWARD      dy[B,T,C] t, qkv[B,T,3C] t, y[B,T,C] t, lse[B,H,T]  dqkv[B,T,3C] t
  * DROPOUT_BACKWARD        dy t, mask                                      dx t (may be dy's memory)          attr.p
  * CROSS_ENTROPY_BACKWARD  logits[N,V] t, targets[N], lse[N], [scale[1]]   dlogits[N,V] t (may be logits' memory), of the mean x scale  attr.micro_batches
  * ADD                     a t, b t                                        y t (may be a's or b's memory)
+ * LINEAR_GELU             x[N,I] t, w[O,I] t, [b[O]]                      y[N,O] t, z[N,O] t = gelu of y
+ * RESIDUAL_LAYERNORM      a[N,C], b[N,C] t, w[C], bias[C]                 y = a + b (may be a's memory), z t, mean[N], rstd[N]  attr.eps
+ * LINEAR_BACKWARD_INPUT_GELU  dz[N,O] t, w[O,I] t, y[N,I] t               dy[N,I] t, of the y whose gelu was the linear's input
+ *
+ * The last three are two ops in one pass over memory, with the bits of the two; the fuse pass makes them, and LAYERNORM_BACKWARD's
+ * fourth output.
  *
  * The mean of CROSS_ENTROPY is over N x attr.micro_batches rows, whatever the targets: it is a part of a step's loss. Rows whose
  * target is negative do not count and give no gradient; the executor makes good for them in the update.
@@ -70,6 +76,9 @@
     X(DROPOUT_BACKWARD, "dropout_backward")                                                                            \
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward")                                                                \
     X(ADD, "add")                                                                                                      \
+    X(LINEAR_GELU, "linear_gelu")                                                                                      \
+    X(RESIDUAL_LAYERNORM, "residual_layernorm")                                                                        \
+    X(LINEAR_BACKWARD_INPUT_GELU, "linear_backward_input_gelu")                                                        \
     X(BUCKET_START, "bucket_start")                                                                                    \
     X(BUCKET_WAIT, "bucket_wait")                                                                                      \
     X(VERDICT, "verdict")                                                                                              \

@@ -128,15 +128,6 @@ static const char *layernorm(const tdmi_shape *y, const tdmi_shape *x, const tdm
     return NULL;
 }
 
-static const char *layernorm_backward(const tdmi_shape *const *in, const tdmi_shape *const *out)
-{
-    const tdm_dtype g = type_of_gradients(out[1], out[2]);
-    if (!tdmi_shape_equal(in[1], out[0]) || !is_real(out[1]) || !is_real(out[2]) || !is_vector(out[1], columns(in[1]), g) ||
-        !is_vector(out[2], columns(in[1]), g))
-        return "dx must have x's shape, dw and db w's";
-    return layernorm(in[0], in[1], in[2], NULL, in[3], in[4]);
-}
-
 static const char *attention(const tdmi_shape *y, const tdmi_shape *qkv, const tdmi_shape *lse, int heads)
 {
     if (!is_real(y) || y->ndim != 3)
@@ -170,6 +161,17 @@ static const char *cast(const tdmi_shape *x, const tdmi_shape *y)
     if (!is_real(x) || !is_real(y) || !same_dims(x, y) || (x->dtype == TDM_F32) == (y->dtype == TDM_F32))
         return "x and y must have one shape; one of them is float32, the other bfloat16 or float16";
     return NULL;
+}
+
+static const char *layernorm_backward(const tdmi_shape *const *in, const tdmi_shape *const *out)
+{
+    const tdm_dtype g = type_of_gradients(out[1], out[2]);
+    if (!tdmi_shape_equal(in[1], out[0]) || !is_real(out[1]) || !is_real(out[2]) || !is_vector(out[1], columns(in[1]), g) ||
+        !is_vector(out[2], columns(in[1]), g))
+        return "dx must have x's shape, dw and db w's";
+    if (out[3] != NULL && cast(out[0], out[3]) != NULL)
+        return "dx in another type must have its shape and be bfloat16 or float16";
+    return layernorm(in[0], in[1], in[2], NULL, in[3], in[4]);
 }
 
 static const char *dropout(const tdmi_shape *x, const tdmi_shape *mask, const tdmi_shape *y, float p)
@@ -250,6 +252,16 @@ const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *c
         if (!is_vector(in[3], 1, TDM_F32))
             return "the scale must be float32 [1]";
         return cross_entropy(in[0], in[1], in[2], attr->micro_batches);
+    case TDMI_OP_LINEAR_GELU:
+        return tdmi_shape_equal(out[0], out[1]) ? linear(out[0], in[0], in[1], in[2], in[0]->dtype, TDM_F32)
+                                                : "z must have y's shape and type";
+    case TDMI_OP_RESIDUAL_LAYERNORM:
+        if (!(attr->eps > 0) || residual(in[0], in[1], out[0]) != NULL)
+            return "y must have the shape of a and b and be float32, eps positive";
+        return layernorm(out[1], out[0], in[2], in[3], out[2], out[3]);
+    case TDMI_OP_LINEAR_BACKWARD_INPUT_GELU:
+        return tdmi_shape_equal(in[2], out[0]) ? linear(in[0], out[0], in[1], NULL, in[0]->dtype, TDM_F32)
+                                               : "dy must have y's shape and type";
     case TDMI_OP_VERDICT: return is_vector(in[0], 1, TDM_F32) ? NULL : "the loss must be float32 [1]";
     case TDMI_OP_BUCKET_START:
     case TDMI_OP_BUCKET_WAIT:

@@ -44,6 +44,10 @@
     X(ATTENTION_BACKWARD, SIMD(attention_backward) &tdmi_plain_attention_backward)                                     \
     X(DROPOUT_BACKWARD, SIMD(dropout_backward) &tdmi_plain_dropout_backward)                                           \
     X(CROSS_ENTROPY_BACKWARD, SIMD(cross_entropy_backward) &tdmi_plain_cross_entropy_backward)                         \
+    X(LINEAR_GELU, ONEDNN(linear_gelu) SIMD(linear_gelu) SIMD(linear_gelu_widened) &tdmi_plain_linear_gelu)           \
+    X(RESIDUAL_LAYERNORM, SIMD(residual_layernorm) &tdmi_plain_residual_layernorm)                                     \
+    X(LINEAR_BACKWARD_INPUT_GELU, ONEDNN(linear_backward_input_gelu) SIMD(linear_backward_input_gelu)                  \
+          SIMD(linear_backward_input_gelu_widened) &tdmi_plain_linear_backward_input_gelu)                             \
     X(ADD, SIMD(add) &tdmi_plain_add)
 
 #define KERNELS_LIST(NAME, ...) static const tdmi_kernel *const kernels_##NAME[] = {__VA_ARGS__};

@@ -18,8 +18,10 @@ static double last_dim(const tdmi_graph *g, tdmi_id t)
 static double flops(const tdmi_graph *g, const tdmi_node *n)
 {
     switch (n->op) {
-    case TDMI_OP_LINEAR: return 2 * count(g, n->out[0]) * last_dim(g, n->in[0]);
-    case TDMI_OP_LINEAR_BACKWARD_INPUT: return 2 * count(g, n->out[0]) * last_dim(g, n->in[0]);
+    case TDMI_OP_LINEAR:
+    case TDMI_OP_LINEAR_GELU: return 2 * count(g, n->out[0]) * last_dim(g, n->in[0]);
+    case TDMI_OP_LINEAR_BACKWARD_INPUT:
+    case TDMI_OP_LINEAR_BACKWARD_INPUT_GELU: return 2 * count(g, n->out[0]) * last_dim(g, n->in[0]);
     case TDMI_OP_LINEAR_BACKWARD_WEIGHT: return 2 * count(g, n->in[0]) * last_dim(g, n->in[1]);
     case TDMI_OP_ATTENTION: /* two products of T x T x C, half of them masked; its gradient has five */
         return 2 * count(g, n->out[0]) * last_dim(g, n->out[1]);

@@ -16,6 +16,7 @@
 
 typedef struct tdmi_pipeline_options {
     bool train;             /* false: forward only (evaluation, generation): inplace and place alone */
+    bool unfused;           /* every op stays a node of its own: what the fuse pass is compared with */
     tdm_dtype precision;    /* of products and gradients: F32, BF16 or F16 */
     int world_size;
     double bucket_cap_mb;   /* MiB: a bucket closes once it holds as much; a parameter larger than it is cut into parts of it */
@@ -49,6 +50,9 @@ tdm_status tdmi_pass_amp(tdmi_graph *g, const tdmi_pipeline_options *options);
 tdm_status tdmi_pass_autodiff(tdmi_graph *g);
 /* Forward nodes listed again in backward, instead of keeping what they compute. */
 tdm_status tdmi_pass_remat(tdmi_graph *g, const tdmi_pipeline_options *options);
+/* Two nodes that pass an activation on in the cache become one, with the same bits. Training only: forward alone takes less memory with
+ * each result in its input's place. */
+tdm_status tdmi_pass_fuse(tdmi_graph *g, const tdmi_pipeline_options *options);
 /* Element-wise results take the memory of an input that nobody reads afterwards. */
 tdm_status tdmi_pass_inplace(tdmi_graph *g);
 /* Parameters and gradients into buckets in the order gradients become ready, each on a cache line; BUCKET_START after the

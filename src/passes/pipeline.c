@@ -36,6 +36,7 @@ static const pass passes[] = {
     {"amp", false, tdmi_pass_amp},
     {"autodiff", true, autodiff},
     {"remat", true, tdmi_pass_remat},
+    {"fuse", true, tdmi_pass_fuse},
     {"inplace", false, inplace},
     {"bucket", true, tdmi_pass_bucket},
     {"compress", true, tdmi_pass_compress},

@@ -12,6 +12,7 @@
  * On AVX2 only oneDNN has been chosen. */
 #include "kernels/onednn/matmul.h"
 #include "kernels/onednn/onednn.h"
+#include "kernels/simd/simd.h"
 #include "kernels/shapes.h"
 #include "kernels/threads.h"
 
@@ -58,9 +59,33 @@ static tdm_status prepare_forward(const tdmi_kernel_io *io, void **state, size_t
     return st;
 }
 
+/* What is made of the result: a gelu beside it, or in its place its gradient. */
+typedef struct gelu {
+    tdm_dtype type;
+    int64_t row;
+    const void *y;
+    void *out;
+} gelu;
+
+static void gelu_of_block(void *arg, int64_t row, int64_t rows, int64_t column, int64_t columns)
+{
+    const gelu *g = arg;
+    const int64_t at = row * g->row + column;
+    tdmi_simd_gelu_block(g->type, g->y, g->out, at, g->row, rows, columns);
+}
+
+static void gelu_backward_of_block(void *arg, int64_t row, int64_t rows, int64_t column, int64_t columns)
+{
+    const gelu *g = arg;
+    const int64_t at = row * g->row + column;
+    tdmi_simd_gelu_backward_block(g->type, g->y, g->out, at, g->row, rows, columns);
+}
+
 static void run_forward(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
-    tdmi_matmul_run(state, in[0], in[1], io->in_count > 2 ? in[2] : NULL, out[0], workspace);
+    const bool with_gelu = io->op == TDMI_OP_LINEAR_GELU;
+    gelu g = {io->out[0].dtype, tdmi_shape_width(&io->out[0]), out[0], with_gelu ? out[1] : NULL};
+    tdmi_matmul_run_and(state, in[0], in[1], io->in_count > 2 ? in[2] : NULL, out[0], workspace, with_gelu ? gelu_of_block : NULL, &g);
 }
 
 static tdm_status prepare_input(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
@@ -77,8 +102,9 @@ static tdm_status prepare_input(const tdmi_kernel_io *io, void **state, size_t *
 
 static void run_input(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
 {
-    (void)io;
-    tdmi_matmul_run(state, in[0], in[1], NULL, out[0], workspace);
+    const bool of_gelu = io->op == TDMI_OP_LINEAR_BACKWARD_INPUT_GELU;
+    gelu g = {io->out[0].dtype, tdmi_shape_width(&io->out[0]), of_gelu ? in[2] : NULL, out[0]};
+    tdmi_matmul_run_and(state, in[0], in[1], NULL, out[0], workspace, of_gelu ? gelu_backward_of_block : NULL, &g);
 }
 
 static tdm_status prepare_weight(const tdmi_kernel_io *io, void **state, size_t *workspace_nbytes)
@@ -149,6 +175,13 @@ const tdmi_kernel tdmi_onednn_linear = {.name = "linear/onednn", .op = TDMI_OP_L
 const tdmi_kernel tdmi_onednn_linear_backward_input = {.name = "linear_backward_input/onednn", .op = TDMI_OP_LINEAR_BACKWARD_INPUT,
                                                        .isa = TDMI_ISA_AVX2, .supports = serves_type, .prepare = prepare_input, .run = run_input,
                                                        .release = release};
+const tdmi_kernel tdmi_onednn_linear_gelu = {.name = "linear_gelu/onednn", .op = TDMI_OP_LINEAR_GELU, .isa = TDMI_ISA_AVX2,
+                                             .supports = serves_forward, .prepare = prepare_forward, .run = run_forward,
+                                             .release = release};
+const tdmi_kernel tdmi_onednn_linear_backward_input_gelu = {.name = "linear_backward_input_gelu/onednn",
+                                                            .op = TDMI_OP_LINEAR_BACKWARD_INPUT_GELU,
+                                                            .isa = TDMI_ISA_AVX2, .supports = serves_type,
+                                                            .prepare = prepare_input, .run = run_input, .release = release};
 const tdmi_kernel tdmi_onednn_linear_backward_weight = {.name = "linear_backward_weight/onednn",
                                                         .op = TDMI_OP_LINEAR_BACKWARD_WEIGHT, .isa = TDMI_ISA_AVX2,
                                                         .supports = serves_weight, .prepare = prepare_weight,

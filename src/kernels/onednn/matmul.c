@@ -207,6 +207,8 @@ typedef struct operands {
     const float *bias;
     char *c;
     char *workspace;
+    tdmi_matmul_after after; /* NULL: nothing */
+    void *after_arg;
 } operands;
 
 static void fill_nan(const tdmi_matmul_shape *s, const tile *t, void *c)
@@ -248,6 +250,10 @@ static void run_tile(void *arg, int64_t index, int worker)
         st = dnnl_stream_wait(t->stream);
     if (st != dnnl_success)
         fill_nan(s, t, c);
+    if (o->after != NULL && s->cut_rows)
+        o->after(o->after_arg, t->first, t->size, 0, s->n);
+    else if (o->after != NULL)
+        o->after(o->after_arg, 0, s->m, t->first, t->size);
 }
 
 /* The tiles are shared out here; inside one, oneDNN must not use threads of its own. */
@@ -259,6 +265,12 @@ static void run_tiles(void *arg)
 
 void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace)
 {
-    operands o = {matmul, a, b, bias, c, workspace};
+    tdmi_matmul_run_and(matmul, a, b, bias, c, workspace, NULL, NULL);
+}
+
+void tdmi_matmul_run_and(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
+                         tdmi_matmul_after after, void *arg)
+{
+    operands o = {matmul, a, b, bias, c, workspace, after, arg};
     tdmi_kernels_on_one_thread(run_tiles, &o);
 }

@@ -28,5 +28,9 @@ tdm_status tdmi_matmul_create(const tdmi_matmul_shape *shape, tdmi_matmul **out,
 void tdmi_matmul_destroy(tdmi_matmul *matmul);
 /* A tile that oneDNN fails to compute (it found no memory) is filled with NaN, which the loss check of a step reports. */
 void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace);
+/* The same, and then after(arg, ...) with each block of C that is finished: rows and columns from these on. */
+typedef void (*tdmi_matmul_after)(void *arg, int64_t row, int64_t rows, int64_t column, int64_t columns);
+void tdmi_matmul_run_and(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
+                         tdmi_matmul_after after, void *arg);
 
 #endif

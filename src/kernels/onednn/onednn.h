@@ -4,7 +4,8 @@
 
 #include "kernels/kernel.h"
 
-extern const tdmi_kernel tdmi_onednn_linear, tdmi_onednn_linear_backward_input, tdmi_onednn_linear_backward_weight;
+extern const tdmi_kernel tdmi_onednn_linear, tdmi_onednn_linear_backward_input, tdmi_onednn_linear_backward_weight, tdmi_onednn_linear_gelu,
+    tdmi_onednn_linear_backward_input_gelu;
 
 /* "2.6.3": the library in use. */
 const char *tdmi_onednn_version(void);

@@ -34,6 +34,7 @@ static void backward(const void *state, const tdmi_kernel_io *io, const void *co
     const tdmi_in dy = {io->in[0].dtype, in[0]};
     const float *x = in[1], *w = in[2], *mean = in[3], *rstd = in[4];
     const tdmi_out dw = {io->out[1].dtype, out[1]}, db = {io->out[2].dtype, out[2]};
+    const tdmi_out narrow = {io->out[3].dtype, io->out_count > 3 ? out[3] : NULL};
     float *dx = out[0];
     const int64_t N = tdmi_shape_rows(&io->in[1]), C = tdmi_shape_width(&io->in[1]);
     for (int64_t c = 0; c < C; c++) {
@@ -56,6 +57,8 @@ static void backward(const void *state, const tdmi_kernel_io *io, const void *co
             const double h = ((double)x[c] - mean[n]) * rstd[n];
             const double d = rstd[n] * ((double)tdmi_get(dy, n * C + c) * w[c] - mean_dh - h * mean_dh_h);
             dx[c] = (float)((tdmi_accumulates(io, 0) ? dx[c] : 0.0) + d);
+            if (narrow.at != NULL)
+                tdmi_put(narrow, n * C + c, dx[c]);
         }
     }
 }

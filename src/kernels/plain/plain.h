@@ -11,6 +11,7 @@ extern const tdmi_kernel tdmi_plain_layernorm, tdmi_plain_layernorm_backward;
 extern const tdmi_kernel tdmi_plain_residual, tdmi_plain_add, tdmi_plain_cast;
 extern const tdmi_kernel tdmi_plain_gelu, tdmi_plain_gelu_backward;
 extern const tdmi_kernel tdmi_plain_attention, tdmi_plain_attention_backward;
+extern const tdmi_kernel tdmi_plain_linear_gelu, tdmi_plain_residual_layernorm, tdmi_plain_linear_backward_input_gelu;
 extern const tdmi_kernel tdmi_plain_dropout, tdmi_plain_dropout_backward;
 extern const tdmi_kernel tdmi_plain_cross_entropy, tdmi_plain_cross_entropy_backward;
 

@@ -82,6 +82,29 @@ INLINE void over_tile(const operands *o, int64_t tile, vf (*f)(const operands *,
     }
 }
 
+/* Rows of a matrix, `row` elements apart from element `at` on. */
+void SIMD_NAME(gelu_block)(tdm_dtype type, const void *y, void *z, int64_t at, int64_t row, int64_t rows, int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r++, at += row) {
+#define ROW(T)                                                                                                         \
+    for (int64_t i = at, end = at + columns; i < end; i += LANES)                                                      \
+    put_as(T, z, i, end, gelu(NULL, part_as(T, y, i, end), (vf){0}, (vi){0}))
+        FOR_TYPE(type, ROW);
+#undef ROW
+    }
+}
+
+void SIMD_NAME(gelu_backward_block)(tdm_dtype type, const void *y, void *dz, int64_t at, int64_t row, int64_t rows, int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r++, at += row) {
+#define ROW(T)                                                                                                         \
+    for (int64_t i = at, end = at + columns; i < end; i += LANES)                                                      \
+    put_as(T, dz, i, end, gelu_backward(NULL, part_as(T, dz, i, end), part_as(T, y, i, end), (vi){0}))
+        FOR_TYPE(type, ROW);
+#undef ROW
+    }
+}
+
 /* One kernel: its tile and its run; in[0] is a, in[1] is b or the mask. All operands have the type of in[0]. */
 #define KERNEL(kernel, f, OP, b_used, mask_used)                                                                       \
     static void kernel##_tile(void *arg, int64_t tile, int worker)                                                     \

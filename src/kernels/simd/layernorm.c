@@ -16,6 +16,12 @@ typedef struct {
     void *y;                    /* forward */
     float *mean_out, *rstd_out;
     float *dx, *partial;        /* backward; partial [tiles][2][C] */
+    void *narrow;               /* dx in a type of 16 bits, or NULL */
+    tdm_dtype narrow_type;
+    const float *a;             /* forward of a sum: x = a + branch is written first; branch of type branch_type */
+    const void *branch;
+    float *sum;
+    tdm_dtype branch_type;
     tdm_dtype type;             /* of y and dy */
     int64_t N, C;
     float eps;
@@ -64,10 +70,22 @@ INLINE void forward_row(const operands *o, int64_t n, tdm_dtype type)
     o->rstd_out[n] = rstd;
 }
 
+static void sum_row(const operands *o, int64_t n)
+{
+    const int64_t begin = n * o->C, end = begin + o->C;
+#define ROW(T)                                                                                                         \
+    for (int64_t c = begin; c < end; c += LANES)                                                                       \
+    put_as(TDM_F32, o->sum, c, end, part_as(TDM_F32, o->a, c, end) + part_as(T, o->branch, c, end))
+    FOR_TYPE(o->branch_type, ROW);
+#undef ROW
+}
+
 static void forward_tile(void *arg, int64_t tile, int worker)
 {
     const operands *o = arg;
     (void)worker;
+    for (int64_t n = tile * TILE; o->sum != NULL && n < o->N && n < (tile + 1) * TILE; n++)
+        sum_row(o, n);
 #define ROWS(type)                                                                                                     \
     for (int64_t n = tile * TILE; n < o->N && n < (tile + 1) * TILE; n++)                                              \
     forward_row(o, n, type)
@@ -81,6 +99,15 @@ static void forward(const void *state, const tdmi_kernel_io *io, const void *con
     operands o = {.x = in[0], .w = in[1], .b = in[2], .y = out[0], .mean_out = out[1], .rstd_out = out[2],
                   .N = tdmi_shape_rows(&io->in[0]), .C = tdmi_shape_width(&io->in[0]), .eps = io->attr.eps,
                   .type = io->out[0].dtype};
+    tdmi_kernels_tiles((o.N + TILE - 1) / TILE, forward_tile, &o);
+}
+
+static void sum_and_norm(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
+{
+    (void)state, (void)workspace;
+    operands o = {.a = in[0], .branch = in[1], .branch_type = io->in[1].dtype, .sum = out[0], .x = out[0], .w = in[2], .b = in[3],
+                  .y = out[1], .mean_out = out[2], .rstd_out = out[3], .N = tdmi_shape_rows(&io->in[0]),
+                  .C = tdmi_shape_width(&io->in[0]), .eps = io->attr.eps, .type = io->out[1].dtype};
     tdmi_kernels_tiles((o.N + TILE - 1) / TILE, forward_tile, &o);
 }
 
@@ -105,6 +132,8 @@ INLINE void backward_row(const operands *o, int64_t n, float *dw, float *db, tdm
             d += part(dx, c, o->C);
         put(dx, c, o->C, d);
     }
+    if (o->narrow != NULL)
+        narrow_rows(o->narrow_type, dx, o->C, 1, o->C, o->narrow, n * o->C, o->C);
 }
 
 static void backward_tile(void *arg, int64_t tile, int worker)
@@ -151,7 +180,8 @@ static void backward(const void *state, const tdmi_kernel_io *io, const void *co
     (void)state;
     operands o = {.dy = in[0], .x = in[1], .w = in[2], .mean = in[3], .rstd = in[4], .dx = out[0], .partial = workspace,
                   .N = tdmi_shape_rows(&io->in[1]), .C = tdmi_shape_width(&io->in[1]),
-                  .add_dx = tdmi_accumulates(io, 0), .type = io->in[0].dtype};
+                  .add_dx = tdmi_accumulates(io, 0), .type = io->in[0].dtype,
+                  .narrow = io->out_count > 3 ? out[3] : NULL, .narrow_type = io->out[3].dtype};
     const int64_t tiles = (o.N + TILE - 1) / TILE;
     tdmi_kernels_tiles(tiles, backward_tile, &o);
     sum_tiles(o.partial, tiles, o.C, tdmi_accumulates(io, 1), io->out[1].dtype, out[1]);
@@ -160,6 +190,8 @@ static void backward(const void *state, const tdmi_kernel_io *io, const void *co
 
 const tdmi_kernel SIMD_NAME(layernorm) = {
     .name = SIMD_LABEL("layernorm"), .op = TDMI_OP_LAYERNORM, .isa = SIMD_NEEDS, .run = forward};
+const tdmi_kernel SIMD_NAME(residual_layernorm) = {
+    .name = SIMD_LABEL("residual_layernorm"), .op = TDMI_OP_RESIDUAL_LAYERNORM, .isa = SIMD_NEEDS, .run = sum_and_norm};
 const tdmi_kernel SIMD_NAME(layernorm_backward) = {.name = SIMD_LABEL("layernorm_backward"),
                                                    .op = TDMI_OP_LAYERNORM_BACKWARD,
                                                    .isa = SIMD_NEEDS,

@@ -4,7 +4,7 @@
  *   few rows    y^T = w x^T: x becomes panels (N I), w is read as it is, and each tile of y^T is turned back into y (N O)
  *   many rows   y = x w^T: w becomes panels (O I), x is read as it is
  *
- * Both sum over k in the same blocks. */
+ * Both sum over k in the same blocks. A tile of y that is finished is still in the cache when its gelu is made. */
 #include "kernels/simd/multiply.h"
 #include "kernels/simd/simd.h"
 
@@ -22,7 +22,7 @@
 
 typedef struct {
     const float *x, *w, *b;
-    float *y;
+    float *y, *z; /* z: gelu of y, where it is wanted, else NULL */
     int64_t N, I, O;
     int64_t block, rows;  /* of k; of w in a tile */
     float *panels;
@@ -99,6 +99,8 @@ static void columns_of_y(void *arg, int64_t tile, int worker)
     }
     const operand_d bias = {p->b != NULL ? p->b + o : NULL, 0}, before = {y, p->O};
     SIMD_NAME(transpose)(m, p->n, turned, width, y, p->O, p->k0 == 0 ? bias : before);
+    if (p->z != NULL && p->k0 + p->k == p->I)
+        SIMD_NAME(gelu_block)(TDM_F32, p->y, p->z, p->n0 * p->O + o, p->O, p->n, m);
 }
 
 static void multiply_few_rows(product *p)
@@ -128,6 +130,8 @@ static void rows_of_y(void *arg, int64_t tile, int worker)
     const operand_d bias = {p->b != NULL ? p->b + p->o0 : NULL, 0}, before = {y, p->O};
     SIMD_NAME(multiply)(m, p->o, p->k, (operand_a){x, p->I, 1}, (operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->o), true}, y, p->O,
                         p->k0 == 0 ? bias : before, NULL);
+    if (p->z != NULL && p->k0 + p->k == p->I)
+        SIMD_NAME(gelu_block)(TDM_F32, p->y, p->z, n * p->O + p->o0, p->O, m, p->o);
 }
 
 static void multiply_many_rows(product *p)
@@ -149,6 +153,7 @@ static void run(const void *state, const tdmi_kernel_io *io, const void *const *
     product p = shape_of(io);
     size_t floats;
     p.x = in[0], p.w = in[1], p.b = in[2], p.y = out[0], p.panels = workspace;
+    p.z = io->op == TDMI_OP_LINEAR_GELU ? out[1] : NULL;
     places(&p, &floats);
     if (few_rows(&p))
         multiply_few_rows(&p);
@@ -156,6 +161,8 @@ static void run(const void *state, const tdmi_kernel_io *io, const void *const *
         multiply_many_rows(&p);
 }
 
+const tdmi_kernel SIMD_NAME(linear_gelu) = {
+    .name = SIMD_LABEL("linear_gelu"), .op = TDMI_OP_LINEAR_GELU, .isa = SIMD_NEEDS, .supports = supports, .prepare = prepare, .run = run};
 const tdmi_kernel SIMD_NAME(linear) = {
     .name = SIMD_LABEL("linear"), .op = TDMI_OP_LINEAR, .isa = SIMD_NEEDS, .supports = supports,
     .prepare = prepare, .run = run};

@@ -17,6 +17,7 @@
 
 typedef struct {
     const float *dy, *b; /* b: w or x */
+    const float *y;      /* dx is to be multiplied with the derivative of gelu at y; NULL: it is not */
     float *out, *db;
     int64_t N, I, O, block;
     float *panels, *rooms; /* rooms: one for each worker */
@@ -76,6 +77,8 @@ static void rows_of_dx(void *arg, int64_t tile, int worker)
                                     (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
             }
         }
+        if (p->y != NULL)
+            SIMD_NAME(gelu_backward_block)(TDM_F32, p->y, p->out, n * p->I + i0, p->I, m, i);
     }
 }
 
@@ -84,6 +87,7 @@ static void run_input(const void *state, const tdmi_kernel_io *io, const void *c
     (void)state;
     product p = input_shape(io);
     p.dy = in[0], p.b = in[1], p.out = out[0], p.rooms = workspace;
+    p.y = io->op == TDMI_OP_LINEAR_BACKWARD_INPUT_GELU ? in[2] : NULL;
     tdmi_kernels_tiles((p.N + p.rows - 1) / p.rows, rows_of_dx, &p);
 }
 
@@ -167,6 +171,12 @@ const tdmi_kernel SIMD_NAME(linear_backward_input) = {.name = SIMD_LABEL("linear
                                                       .supports = supports,
                                                       .prepare = prepare_input,
                                                       .run = run_input};
+const tdmi_kernel SIMD_NAME(linear_backward_input_gelu) = {.name = SIMD_LABEL("linear_backward_input_gelu"),
+                                                           .op = TDMI_OP_LINEAR_BACKWARD_INPUT_GELU,
+                                                           .isa = SIMD_NEEDS,
+                                                           .supports = supports,
+                                                           .prepare = prepare_input,
+                                                           .run = run_input};
 const tdmi_kernel SIMD_NAME(linear_backward_weight) = {.name = SIMD_LABEL("linear_backward_weight"),
                                                        .op = TDMI_OP_LINEAR_BACKWARD_WEIGHT,
                                                        .isa = SIMD_NEEDS,

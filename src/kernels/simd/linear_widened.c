@@ -52,7 +52,9 @@ static bool supports_16_bits(const tdmi_kernel_io *io)
 static tdm_status bind_inner(const tdmi_kernel_io *io, const tdmi_kernel_io *shapes, int64_t rows, widened *w, tdmi_bound_kernel *out)
 {
     tdmi_kernel_io inner = *shapes;
-    inner.op = io->op;
+    inner.op = io->op == TDMI_OP_LINEAR_GELU                  ? TDMI_OP_LINEAR
+               : io->op == TDMI_OP_LINEAR_BACKWARD_INPUT_GELU ? TDMI_OP_LINEAR_BACKWARD_INPUT
+                                                              : io->op;
     inner.attr = io->attr;
     for (int k = 0; k < inner.in_count; k++)
         for (int d = 0; d < inner.in[k].ndim; d++)
@@ -60,7 +62,7 @@ static tdm_status bind_inner(const tdmi_kernel_io *io, const tdmi_kernel_io *sha
     for (int k = 0; k < inner.out_count; k++)
         for (int d = 0; d < inner.out[k].ndim; d++)
             inner.out[k].dims[d] = inner.out[k].dims[d] < 0 ? rows : inner.out[k].dims[d];
-    if (io->op == TDMI_OP_LINEAR_BACKWARD_INPUT)
+    if (inner.op == TDMI_OP_LINEAR_BACKWARD_INPUT)
         inner.attr.accumulate = 1; /* chunk by chunk */
     tdm_status st = tdmi_kernel_bind(&inner, SIMD_NEEDS, out);
     const size_t nbytes = (out->workspace_nbytes + 63) / 64 * 64;
@@ -142,6 +144,8 @@ static void run_forward(const void *state, const tdmi_kernel_io *io, const void 
         tdmi_kernel_run(kernel_of(w, rows), (const void *[]){r.whole, r.weight, bias != NULL ? bias + o : NULL}, (void *[]){r.part},
                         r.inner);
         narrow_rows(io->out[0].dtype, r.part, rows, w->N, rows, out[0], o, w->O);
+        if (io->op == TDMI_OP_LINEAR_GELU)
+            SIMD_NAME(gelu_block)(io->out[0].dtype, out[0], out[1], o, w->O, w->N, rows);
     }
 }
 
@@ -160,6 +164,8 @@ static void run_input(const void *state, const tdmi_kernel_io *io, const void *c
         tdmi_kernel_run(kernel_of(w, rows), (const void *[]){r.part, r.weight}, (void *[]){r.whole}, r.inner);
     }
     narrow_rows(io->out[0].dtype, r.whole, w->I, w->N, w->I, out[0], 0, w->I);
+    if (io->op == TDMI_OP_LINEAR_BACKWARD_INPUT_GELU)
+        SIMD_NAME(gelu_backward_block)(io->out[0].dtype, in[2], out[0], 0, w->I, w->N, w->I);
 }
 
 static void run_weight(const void *state, const tdmi_kernel_io *io, const void *const *in, void *const *out, void *workspace)
@@ -186,6 +192,16 @@ static void run_weight(const void *state, const tdmi_kernel_io *io, const void *
 const tdmi_kernel SIMD_NAME(linear_widened) = {.name = SIMD_LABEL("linear") "_widened", .op = TDMI_OP_LINEAR, .isa = SIMD_NEEDS,
                                                .supports = supports_16_bits, .prepare = prepare_forward, .run = run_forward,
                                                .release = release};
+const tdmi_kernel SIMD_NAME(linear_gelu_widened) = {.name = SIMD_LABEL("linear_gelu") "_widened", .op = TDMI_OP_LINEAR_GELU, .isa = SIMD_NEEDS,
+                                                    .supports = supports_16_bits, .prepare = prepare_forward,
+                                                    .run = run_forward, .release = release};
+const tdmi_kernel SIMD_NAME(linear_backward_input_gelu_widened) = {.name = SIMD_LABEL("linear_backward_input_gelu") "_widened",
+                                                                   .op = TDMI_OP_LINEAR_BACKWARD_INPUT_GELU,
+                                                                   .isa = SIMD_NEEDS,
+                                                                   .supports = supports_16_bits,
+                                                                   .prepare = prepare_input,
+                                                                   .run = run_input,
+                                                                   .release = release};
 const tdmi_kernel SIMD_NAME(linear_backward_input_widened) = {.name = SIMD_LABEL("linear_backward_input") "_widened",
                                                               .op = TDMI_OP_LINEAR_BACKWARD_INPUT,
                                                               .isa = SIMD_NEEDS,

@@ -58,6 +58,23 @@ static void weights_have_the_same_bits_however_they_are_sharded_and_carried(void
     }
 }
 
+/* Fused kernels do what the plain ones do one after the other. */
+static void fusing_changes_no_bit(void **state)
+{
+    (void)state;
+    static const tdm_dtype types[] = {TDM_F32, TDM_BF16, TDM_F16};
+    for (size_t t = 0; t < 3; t++)
+        for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
+            tiny_run ask = {.shard = 1, .precision = types[t], .micro_batches = micro_batches, .dropout = micro_batches == 2 ? 0.1f : 0};
+            const tiny_run fused = run_with(2, "shm", RANKS_THREADS, &ask);
+            ask.unfused = true;
+            const tiny_run plain = run_with(2, "shm", RANKS_THREADS, &ask);
+            assert_int_equal(fused.weights, plain.weights);
+            assert_memory_equal(fused.loss, plain.loss, sizeof fused.loss);
+            assert_memory_equal(fused.grad_norm, plain.grad_norm, sizeof fused.grad_norm);
+        }
+}
+
 /* Gradients of micro-batches add up in float32: rounded less often than those of one batch. */
 static void micro_batches_change_the_rounding_only(void **state)
 {
@@ -101,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_learn_what_float32_learns),
         cmocka_unit_test(weights_have_the_same_bits_however_they_are_sharded_and_carried),
+        cmocka_unit_test(fusing_changes_no_bit),
         cmocka_unit_test(micro_batches_change_the_rounding_only),
         cmocka_unit_test(a_warm_step_allocates_nothing),
         cmocka_unit_test(all_ranks_skip_the_step_that_overflows_on_one),

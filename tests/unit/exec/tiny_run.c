@@ -194,7 +194,8 @@ static const char *make(tdm_group *group, const tiny_run *run, tiny_model *m)
     m->graph = model->build(&config, m->rows, TDMI_BUILD_LOSS, true);
     int parts;
     CHECK_OK(tdmi_exec_parts(group, run->shard, &parts));
-    tdmi_pipeline_options pipeline = {.train = true, .precision = run->precision, .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
+    tdmi_pipeline_options pipeline = {.train = true, .precision = run->precision, .unfused = run->unfused,
+                                      .world_size = m->size, .bucket_cap_mb = run->bucket_mb,
                                       .first_bucket_mb = run->bucket_mb / 4, .micro_batches = micro_batches,
                                       .remat = run->remat, .ready_late = run->late, .compress = run->compress,
                                       .uncounted = run->counts != TINY_ALL_COUNT, .clip = run->clip > 0, .shard = run->shard,

@@ -16,6 +16,7 @@ typedef struct tiny_run {
     double bucket_mb;
     float dropout;
     tdm_dtype precision;
+    bool unfused;
     bool overflow;     /* float16: the gradient of rank 2 overflows in steps 3 and 4 */
     char offload[64];  /* a folder for the optimizer's state; empty: none */
     int windows;       /* of a step, all ranks and micro-batches together; 0: TINY_WINDOWS */

@@ -12,7 +12,7 @@
 static tdmi_graph *step_graph(void)
 {
     tdmi_graph *g = small_graph(0.25f);
-    const tdmi_pipeline_options options = {.train = true, .world_size = 2, .bucket_cap_mb = 0.0005, .first_bucket_mb = 0.0003,
+    const tdmi_pipeline_options options = {.train = true, .unfused = true, .world_size = 2, .bucket_cap_mb = 0.0005, .first_bucket_mb = 0.0003,
                                            .clip = true, .shard = 1};
     assert_int_equal(tdmi_pipeline_run(g, &options), TDM_OK);
     assert_true(g->bucket_count >= 3);

@@ -41,6 +41,7 @@ static void shapes(tdmi_kernel_io *io, const case_sizes *s)
     const tdmi_shape qkv_t = shape(t, 3, B, T, 3 * C), lse = F32(3, B, H, T), btv_t = shape(t, 3, B, T, V), one = F32(1, 1, 0, 0);
     const tdmi_shape mask = shape(TDM_U8, 3, B, T, C), o = s->no_bias ? ABSENT : F32(1, O, 0, 0), oi_t = shape(t, 2, O, I, 0);
     const tdmi_shape p = s->no_positions ? ABSENT : pc, btc_t = shape(t, 3, B, T, C);
+    const tdmi_shape narrow = t == TDM_F32 ? ABSENT : btc_t;
     tdmi_shape vc_g = vc, p_g = p, oi_g = oi_t, o_g = o, c_g = c;
     vc_g.dtype = p_g.dtype = oi_g.dtype = o_g.dtype = c_g.dtype = g;
 #define IN(...) memcpy(io->in, ((tdmi_shape[]){__VA_ARGS__}), sizeof((tdmi_shape[]){__VA_ARGS__})), \
@@ -61,8 +62,11 @@ static void shapes(tdmi_kernel_io *io, const case_sizes *s)
     case TDMI_OP_CAST: IN(btc), OUT(btc_t); break;
     case TDMI_OP_EMBEDDING_BACKWARD: IN(btc, tokens), OUT(vc_g, p_g); break;
     case TDMI_OP_LINEAR_BACKWARD_INPUT: IN(bto_t, oi_t), OUT(bti_t); break;
+    case TDMI_OP_LINEAR_GELU: IN(bti_t, oi_t, o), OUT(bto_t, bto_t); break;
+    case TDMI_OP_RESIDUAL_LAYERNORM: IN(btc, btc_t, c, c), OUT(btc, btc_t, bt, bt); break;
+    case TDMI_OP_LINEAR_BACKWARD_INPUT_GELU: IN(bto_t, oi_t, bti_t), OUT(bti_t); break;
     case TDMI_OP_LINEAR_BACKWARD_WEIGHT: IN(bto_t, bti_t), OUT(oi_g, o_g); break;
-    case TDMI_OP_LAYERNORM_BACKWARD: IN(btc_t, btc, c, bt, bt), OUT(btc, c_g, c_g); break;
+    case TDMI_OP_LAYERNORM_BACKWARD: IN(btc_t, btc, c, bt, bt), OUT(btc, c_g, c_g, narrow); break;
     case TDMI_OP_GELU_BACKWARD: IN(btc_t, btc_t), OUT(btc_t); break;
     case TDMI_OP_ATTENTION_BACKWARD: IN(btc_t, qkv_t, btc_t, lse), OUT(qkv_t); break;
     case TDMI_OP_CROSS_ENTROPY_BACKWARD: IN(btv_t, tokens, bt, one), OUT(btv_t); break;

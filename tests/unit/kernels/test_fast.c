@@ -92,7 +92,8 @@ static void check(tdmi_op op, const case_sizes *sizes)
 static void products_equal_plain_ones(void **state)
 {
     (void)state;
-    static const tdmi_op ops[] = {TDMI_OP_LINEAR, TDMI_OP_LINEAR_BACKWARD_INPUT, TDMI_OP_LINEAR_BACKWARD_WEIGHT};
+    static const tdmi_op ops[] = {TDMI_OP_LINEAR, TDMI_OP_LINEAR_BACKWARD_INPUT, TDMI_OP_LINEAR_BACKWARD_WEIGHT,
+                                   TDMI_OP_LINEAR_GELU, TDMI_OP_LINEAR_BACKWARD_INPUT_GELU};
     static const case_sizes sizes[] = {
         {.B = 1, .T = 1, .I = 1, .O = 1},
         {.B = 1, .T = 1, .I = 64, .O = 100, .no_bias = true},
@@ -115,7 +116,7 @@ static const tdmi_op row_ops[] = {
     TDMI_OP_EMBEDDING,     TDMI_OP_EMBEDDING_BACKWARD, TDMI_OP_LAYERNORM, TDMI_OP_LAYERNORM_BACKWARD,
     TDMI_OP_RESIDUAL,      TDMI_OP_ADD,                TDMI_OP_GELU,      TDMI_OP_GELU_BACKWARD,
     TDMI_OP_DROPOUT,       TDMI_OP_DROPOUT_BACKWARD,   TDMI_OP_CROSS_ENTROPY,
-    TDMI_OP_CROSS_ENTROPY_BACKWARD,
+    TDMI_OP_CROSS_ENTROPY_BACKWARD, TDMI_OP_RESIDUAL_LAYERNORM,
 };
 
 static void row_kernels_equal_plain_ones(void **state)
@@ -143,13 +144,14 @@ static const struct {
 static void products_of_16_bits_equal_plain_ones(void **state)
 {
     (void)state;
-    static const tdmi_op ops[] = {TDMI_OP_LINEAR, TDMI_OP_LINEAR_BACKWARD_INPUT, TDMI_OP_LINEAR_BACKWARD_WEIGHT};
+    static const tdmi_op ops[] = {TDMI_OP_LINEAR, TDMI_OP_LINEAR_BACKWARD_INPUT, TDMI_OP_LINEAR_BACKWARD_WEIGHT,
+                                   TDMI_OP_LINEAR_GELU, TDMI_OP_LINEAR_BACKWARD_INPUT_GELU};
     static const case_sizes sizes[] = {
         {.B = 1, .T = 1, .I = 1, .O = 1},
         {.B = 1, .T = 3, .I = 33, .O = 17, .no_bias = true},
         {.B = 3, .T = 5, .I = 20, .O = 70, .accumulate = 1},
         {.B = 2, .T = 31, .I = 100, .O = 10, .accumulate = 2},
-        {.B = 1, .T = 130, .I = 65, .O = 1100, .accumulate = 3},
+        {.B = 1, .T = 20, .I = 33, .O = 530, .accumulate = 3},
     };
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)

@@ -14,7 +14,7 @@ static const char *memory_of(const tdmi_graph *g, const char *name)
 
 static tdmi_graph *placed(tdmi_graph *g, bool train)
 {
-    const tdmi_pipeline_options options = {.train = train, .world_size = 1, .clip = true, .shard = 1};
+    const tdmi_pipeline_options options = {.train = train, .unfused = true, .world_size = 1, .clip = true, .shard = 1};
     assert_int_equal(tdmi_pipeline_run(g, &options), TDM_OK);
     return g;
 }
