@@ -42,6 +42,8 @@ void tdmi_exec_destroy(tdmi_exec *exec);
 
 /* Memory of a tensor: INPUT, PARAMETER, OUTPUT or GRADIENT; NULL for others, and for parameters that are gathered. */
 void *tdmi_exec_memory(tdmi_exec *exec, tdmi_id tensor);
+/* The memory of all gradients, of a training graph: between steps it is anybody's who leaves zeros behind. */
+float *tdmi_exec_gradient_room(tdmi_exec *exec, size_t *count_out);
 /* Whether the ranks of this node share one copy of the parameters. */
 bool tdmi_exec_shares_parameters(const tdmi_exec *exec);
 /* Stage 3: how many nodes keep a part of the parameters each; 1: all ranks are on one, or of another stage. Collective. */

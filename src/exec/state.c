@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+float *tdmi_exec_gradient_room(tdmi_exec *exec, size_t *count_out)
+{
+    int first = 0;
+    while (exec->graph->bucket[first].offset != 0)
+        first++;
+    *count_out = exec->graph->gradient_nbytes / sizeof(float);
+    return tdmi_reducer_bucket_memory(exec->reducer, first);
+}
+
 tdm_status tdmi_exec_visit_state(tdmi_exec *exec, tdmi_exec_visit visit, void *arg)
 {
     for (int b = 0; b < exec->graph->bucket_count; b++) {

@@ -240,7 +240,7 @@ static size_t largest(const tdmi_model_config *c)
     return rows * (size_t)c->width;
 }
 
-static tdm_status init(const tdmi_model_config *c, uint64_t seed,
+static tdm_status init(const tdmi_model_config *c, uint64_t seed, float *room, size_t room_count,
                        tdm_status (*take)(void *arg, const char *name, const float *values, size_t count), void *arg)
 {
     char text[160];
@@ -250,11 +250,12 @@ static tdm_status init(const tdmi_model_config *c, uint64_t seed,
     tdm_status st = tdmi_rng_init(&i.rng, seed);
     if (st != TDM_OK)
         return st;
-    i.values = tdmi_malloc(largest(c) * sizeof(float), "initial weights");
-    if (i.values == NULL)
+    float *own = largest(c) <= room_count ? NULL : tdmi_malloc(largest(c) * sizeof(float), "initial weights");
+    i.values = own != NULL ? own : room;
+    if (largest(c) > room_count && own == NULL)
         return TDM_ERR_NO_MEMORY;
     init_all(&i);
-    tdmi_free(i.values);
+    tdmi_free(own);
     return i.status;
 }
 

@@ -106,7 +106,7 @@ static tdm_status init_linear(tdmi_rng *rng, const char *name, float *values, si
     return st == TDM_OK ? take(arg, parameter, values + in * out, out) : st;
 }
 
-static tdm_status init(const tdmi_model_config *c, uint64_t seed,
+static tdm_status init(const tdmi_model_config *c, uint64_t seed, float *room, size_t room_count,
                        tdm_status (*take)(void *arg, const char *name, const float *values, size_t count), void *arg)
 {
     char text[160];
@@ -118,8 +118,9 @@ static tdm_status init(const tdmi_model_config *c, uint64_t seed,
         return st;
     const size_t width = (size_t)c->width, vocab = (size_t)c->vocab, first = (size_t)inputs_of(c, 0);
     const size_t rows = vocab > first ? vocab : first;
-    float *values = tdmi_malloc((rows * width + rows + width) * sizeof(float), "initial weights");
-    if (values == NULL)
+    const size_t count = rows * width + rows + width;
+    float *own = count <= room_count ? NULL : tdmi_malloc(count * sizeof(float), "initial weights"), *values = own != NULL ? own : room;
+    if (count > room_count && own == NULL)
         return TDM_ERR_NO_MEMORY;
     tdmi_rng_embedding(&rng, values, vocab, width);
     st = take(arg, "embedding.weight", values, vocab * width);
@@ -130,7 +131,7 @@ static tdm_status init(const tdmi_model_config *c, uint64_t seed,
     }
     if (st == TDM_OK)
         st = init_linear(&rng, "output", values, width, vocab, take, arg);
-    tdmi_free(values);
+    tdmi_free(own);
     return st;
 }
 

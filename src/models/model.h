@@ -36,8 +36,8 @@ typedef struct tdmi_model {
     /* Targets of a window: all seq positions (GPT-2), or 1: only the token that follows the window (MLP). */
     int (*targets)(const tdmi_model_config *config);
     /* First weights as PyTorch draws them with this seed. For each parameter of the graph, `take` gets its name and values
-     * (borrowed during the call). */
-    tdm_status (*init)(const tdmi_model_config *config, uint64_t seed,
+     * (borrowed during the call). room [room_count]: memory to draw in; where it is too small, init takes its own for a while. */
+    tdm_status (*init)(const tdmi_model_config *config, uint64_t seed, float *room, size_t room_count,
                        tdm_status (*take)(void *arg, const char *name, const float *values, size_t count), void *arg);
     /* Whether files hold this parameter as [in, out] where the graph has [out, in] (Hugging Face's Conv1D). Names in files
      * are those of the graph. */

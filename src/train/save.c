@@ -87,7 +87,11 @@ static tdm_status first_weights(tdmi_trainer *t)
     const tdmi_settings *s = &t->settings;
     if (s->options.init == NULL) {
         init_target to = {t->graph, t->exec};
-        return s->model->init(&s->config, s->options.seed, take_weights, &to);
+        size_t count; /* drawn where gradients will be: at the peak of a run no more is needed */
+        float *room = tdmi_exec_gradient_room(t->exec, &count);
+        tdm_status drawn = s->model->init(&s->config, s->options.seed, room, count, take_weights, &to);
+        memset(room, 0, count * sizeof *room);
+        return drawn;
     }
     tdmi_safetensors *file;
     tdm_status st = tdmi_safetensors_open(s->options.init, &file);

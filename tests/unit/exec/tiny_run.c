@@ -40,7 +40,7 @@ static tdm_status take(void *arg, const char *name, const float *values, size_t 
 tdm_status tiny_init(const tdmi_model *model, const tdmi_model_config *config, tdm_group *group, const tdmi_graph *graph, tdmi_exec *exec)
 {
     (void)group;
-    tdm_status st = model->init(config, 7, take, &(target){graph, exec});
+    tdm_status st = model->init(config, 7, NULL, 0, take, &(target){graph, exec});
     return st == TDM_OK ? tdmi_exec_publish_parameters(exec) : st;
 }
 

@@ -49,11 +49,11 @@ static void an_error_of_the_taker_ends_initialisation(void **state)
 {
     (void)state;
     int taken = 0;
-    assert_int_equal(tdmi_gpt2.init(&golden_gpt2.config, 0, stop_at_third, &taken), TDM_ERR_NO_SPACE);
+    assert_int_equal(tdmi_gpt2.init(&golden_gpt2.config, 0, NULL, 0, stop_at_third, &taken), TDM_ERR_NO_SPACE);
     assert_int_equal(taken, 3);
     assert_string_equal(tdm_error_text(), "enough");
     const tdmi_model_config bad = {.layers = 1};
-    assert_int_equal(tdmi_gpt2.init(&bad, 0, stop_at_third, &taken), TDM_ERR_INVALID);
+    assert_int_equal(tdmi_gpt2.init(&bad, 0, NULL, 0, stop_at_third, &taken), TDM_ERR_INVALID);
 }
 
 static void decay_applies_to_matrices_and_embeddings_only(void **state)

@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -36,11 +37,11 @@ static inline tdm_status weights_take(void *arg, const char *name, const float *
     return TDM_OK;
 }
 
-static inline void weights_compare(const tdmi_model *model, const golden_weights *golden)
+static inline void weights_compare_in(const tdmi_model *model, const golden_weights *golden, float *room, size_t room_count)
 {
     weights_check c = {.golden = golden, .g = model->build(&golden->config, 1, TDMI_BUILD_LOSS, true)};
     assert_int_equal(tdmi_graph_status(c.g), TDM_OK);
-    if (model->init(&golden->config, golden->seed, weights_take, &c) != TDM_OK)
+    if (model->init(&golden->config, golden->seed, room, room_count, weights_take, &c) != TDM_OK)
         fail_msg("%s", tdm_error_text());
     size_t count = 0;
     for (int i = 0; i < golden->count; i++) {
@@ -50,6 +51,18 @@ static inline void weights_compare(const tdmi_model *model, const golden_weights
     }
     assert_int_equal(count, tdmi_graph_parameter_count(c.g));
     tdmi_graph_destroy(c.g);
+}
+
+/* Drawn in memory of the model's own, and in some that is given. */
+static inline void weights_compare(const tdmi_model *model, const golden_weights *golden)
+{
+    enum { ROOM = 1 << 20 };
+    float *room = calloc(ROOM, sizeof *room);
+    weights_compare_in(model, golden, room, 1);
+    assert_true(room[0] == 0);
+    weights_compare_in(model, golden, room, ROOM);
+    assert_true(room[0] != 0 || room[1] != 0);
+    free(room);
 }
 
 /* The build fails with this text. */

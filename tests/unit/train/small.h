@@ -26,7 +26,7 @@ static inline tdm_status small_take(void *arg, const char *name, const float *va
 static inline tdm_status small_init(const tdmi_model *model, const tdmi_model_config *config, const tdmi_graph *graph, tdmi_exec *exec)
 {
     small_target to = {graph, exec};
-    return model->init(config, 3, small_take, &to);
+    return model->init(config, 3, NULL, 0, small_take, &to);
 }
 
 #endif
