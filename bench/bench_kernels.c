@@ -1,12 +1,13 @@
 /* bench_kernels.c - what each kernel reaches on the shapes of the two models: GFLOP/s of products and attention, GB/s of the
  * others (bytes of all inputs and outputs once).
  *
- *   bench_kernels [--op TEXT] [--model TEXT] [--threads N] [--copies N] [--plain]
+ *   bench_kernels [--op TEXT] [--model TEXT] [--type f32|bf16|f16] [--threads N] [--copies N] [--plain]
  *
- * --op and --model choose the rows whose name begins so. Every call takes the next of N copies of its tensors: 1 (the default)
+ * --op and --model choose the rows whose name begins so. --type is the one of activations, weights and gradients (t and g of op.h). Every call takes the next of N copies of its tensors: 1 (the default)
  * shows the caches at their best; as many as exceed the last cache show a model that is larger than it. The time is the tenth
  * percentile: on a busy machine the median tells about the neighbours. */
 #include "core/cpu.h"
+#include "core/dtype.h"
 #include "core/memory.h"
 #include "kernels/kernel.h"
 #include "kernels/threads.h"
@@ -41,36 +42,45 @@ typedef struct {
 
 static const row rows[] = {
     PRODUCTS(N124M, 768, 2304),  PRODUCTS(N124M, 768, 768), PRODUCTS(N124M, 768, 3072), PRODUCTS(N124M, 3072, 768),
-    PRODUCTS(N124M, 768, 50257), OTHERS(N124M),             PRODUCTS(SMALL, 256, 768),  PRODUCTS(SMALL, 256, 256),
+    PRODUCTS(N124M, 768, 50257), OTHERS(N124M), {TDMI_OP_LINEAR_GELU, {N124M, .I = 768, .O = 3072}},
+    {TDMI_OP_LINEAR_BACKWARD_INPUT_GELU, {N124M, .I = 3072, .O = 768}}, {TDMI_OP_RESIDUAL_LAYERNORM, {N124M}},
+               PRODUCTS(SMALL, 256, 768),  PRODUCTS(SMALL, 256, 256),
     PRODUCTS(SMALL, 256, 1024),  PRODUCTS(SMALL, 1024, 256), OTHERS(SMALL),             {TDMI_OP_ATTENTION, {ATTENTION1024}},
     {TDMI_OP_ATTENTION_BACKWARD, {ATTENTION1024}},
 };
+
+static tdm_dtype type = TDM_F32;
 
 static void shapes(const row *r, tdmi_kernel_io *io)
 {
     const sizes *s = &r->s;
     const int64_t width = r->op == TDMI_OP_GELU || r->op == TDMI_OP_GELU_BACKWARD ? 4 * s->C : s->C;
-    const tdmi_shape btc = {TDM_F32, 3, {s->B, s->T, width}}, bt = {TDM_F32, 2, {s->B, s->T}}, c = {TDM_F32, 1, {s->C}};
-    const tdmi_shape bti = {TDM_F32, 3, {s->B, s->T, s->I}}, bto = {TDM_F32, 3, {s->B, s->T, s->O}};
-    const tdmi_shape oi = {TDM_F32, 2, {s->O, s->I}}, o = {TDM_F32, s->O == 50257 ? -1 : 1, {s->O}};
+    const tdmi_shape btc = {TDM_F32, 3, {s->B, s->T, width}}, btc_t = {type, 3, {s->B, s->T, width}}, bt = {TDM_F32, 2, {s->B, s->T}}, c = {TDM_F32, 1, {s->C}};
+    const tdmi_shape bti = {type, 3, {s->B, s->T, s->I}}, bto = {type, 3, {s->B, s->T, s->O}};
+    const tdmi_shape oi = {type, 2, {s->O, s->I}}, o = {TDM_F32, s->O == 50257 ? -1 : 1, {s->O}};
+    const tdmi_shape o_g = {type, o.ndim, {s->O}}, c_g = {type, 1, {s->C}}, vc_g = {type, 2, {s->V, s->C}}, pc_g = {type, 2, {1024, s->C}};
+    const tdmi_shape narrow = {type, type == TDM_F32 ? -1 : 3, {s->B, s->T, width}};
     const tdmi_shape tokens = {TDM_I32, 2, {s->B, s->T}}, vc = {TDM_F32, 2, {s->V, s->C}}, pc = {TDM_F32, 2, {1024, s->C}};
-    const tdmi_shape btv = {TDM_F32, 3, {s->B, s->T, s->V}}, one = {TDM_F32, 1, {1}}, mask = {TDM_U8, 3, {s->B, s->T, s->C}};
-    const tdmi_shape qkv = {TDM_F32, 3, {s->B, s->T, 3 * s->C}}, lse = {TDM_F32, 3, {s->B, s->H, s->T}};
+    const tdmi_shape btv = {type, 3, {s->B, s->T, s->V}}, one = {TDM_F32, 1, {1}}, mask = {TDM_U8, 3, {s->B, s->T, s->C}};
+    const tdmi_shape qkv = {type, 3, {s->B, s->T, 3 * s->C}}, lse = {TDM_F32, 3, {s->B, s->H, s->T}};
     switch (r->op) {
     case TDMI_OP_LINEAR: *io = (tdmi_kernel_io){.in = {bti, oi, o}, .out = {bto}}; break;
     case TDMI_OP_LINEAR_BACKWARD_INPUT: *io = (tdmi_kernel_io){.in = {bto, oi}, .out = {bti}}; break;
-    case TDMI_OP_LINEAR_BACKWARD_WEIGHT: *io = (tdmi_kernel_io){.in = {bto, bti}, .out = {oi, o}}; break;
-    case TDMI_OP_ATTENTION: *io = (tdmi_kernel_io){.in = {qkv}, .out = {btc, lse}}; break;
-    case TDMI_OP_ATTENTION_BACKWARD: *io = (tdmi_kernel_io){.in = {btc, qkv, btc, lse}, .out = {qkv}}; break;
-    case TDMI_OP_LAYERNORM: *io = (tdmi_kernel_io){.in = {btc, c, c}, .out = {btc, bt, bt}}; break;
-    case TDMI_OP_LAYERNORM_BACKWARD: *io = (tdmi_kernel_io){.in = {btc, btc, c, bt, bt}, .out = {btc, c, c}}; break;
-    case TDMI_OP_GELU: *io = (tdmi_kernel_io){.in = {btc}, .out = {btc}}; break;
-    case TDMI_OP_RESIDUAL:
-    case TDMI_OP_GELU_BACKWARD: *io = (tdmi_kernel_io){.in = {btc, btc}, .out = {btc}}; break;
-    case TDMI_OP_DROPOUT: *io = (tdmi_kernel_io){.in = {btc, mask}, .out = {btc}}; break;
+    case TDMI_OP_LINEAR_BACKWARD_WEIGHT: *io = (tdmi_kernel_io){.in = {bto, bti}, .out = {oi, o_g}}; break;
+    case TDMI_OP_ATTENTION: *io = (tdmi_kernel_io){.in = {qkv}, .out = {btc_t, lse}}; break;
+    case TDMI_OP_ATTENTION_BACKWARD: *io = (tdmi_kernel_io){.in = {btc_t, qkv, btc_t, lse}, .out = {qkv}}; break;
+    case TDMI_OP_LAYERNORM: *io = (tdmi_kernel_io){.in = {btc, c, c}, .out = {btc_t, bt, bt}}; break;
+    case TDMI_OP_LAYERNORM_BACKWARD: *io = (tdmi_kernel_io){.in = {btc_t, btc, c, bt, bt}, .out = {btc, c_g, c_g, narrow}}; break;
+    case TDMI_OP_GELU: *io = (tdmi_kernel_io){.in = {btc_t}, .out = {btc_t}}; break;
+    case TDMI_OP_RESIDUAL: *io = (tdmi_kernel_io){.in = {btc, btc_t}, .out = {btc}}; break;
+    case TDMI_OP_GELU_BACKWARD: *io = (tdmi_kernel_io){.in = {btc_t, btc_t}, .out = {btc_t}}; break;
+    case TDMI_OP_LINEAR_GELU: *io = (tdmi_kernel_io){.in = {bti, oi, o}, .out = {bto, bto}}; break;
+    case TDMI_OP_LINEAR_BACKWARD_INPUT_GELU: *io = (tdmi_kernel_io){.in = {bto, oi, bti}, .out = {bti}}; break;
+    case TDMI_OP_RESIDUAL_LAYERNORM: *io = (tdmi_kernel_io){.in = {btc, btc_t, c, c}, .out = {btc, btc_t, bt, bt}}; break;
+    case TDMI_OP_DROPOUT: *io = (tdmi_kernel_io){.in = {btc_t, mask}, .out = {btc_t}}; break;
     case TDMI_OP_EMBEDDING: *io = (tdmi_kernel_io){.in = {tokens, vc, pc}, .out = {btc}}; break;
     case TDMI_OP_EMBEDDING_BACKWARD: /* into a gradient that the head has written */
-        *io = (tdmi_kernel_io){.in = {btc, tokens}, .out = {vc, pc}, .attr.accumulate = 1};
+        *io = (tdmi_kernel_io){.in = {btc, tokens}, .out = {vc_g, pc_g}, .attr.accumulate = 1};
         break;
     case TDMI_OP_CROSS_ENTROPY: *io = (tdmi_kernel_io){.in = {btv, tokens}, .out = {one, bt}}; break;
     case TDMI_OP_CROSS_ENTROPY_BACKWARD: *io = (tdmi_kernel_io){.in = {btv, tokens, bt, {.ndim = -1}}, .out = {btv}}; break;
@@ -90,7 +100,9 @@ static double flop(const row *r)
     const double rows_of_x = (double)(s->B * s->T);
     switch (r->op) {
     case TDMI_OP_LINEAR:
+    case TDMI_OP_LINEAR_GELU:
     case TDMI_OP_LINEAR_BACKWARD_INPUT:
+    case TDMI_OP_LINEAR_BACKWARD_INPUT_GELU:
     case TDMI_OP_LINEAR_BACKWARD_WEIGHT: return 2.0 * rows_of_x * (double)(s->I * s->O);
     case TDMI_OP_ATTENTION: return 2.0 * rows_of_x * (double)(s->C * (s->T + 1)); /* two products, half of each */
     case TDMI_OP_ATTENTION_BACKWARD: return 5.0 * rows_of_x * (double)(s->C * (s->T + 1));
@@ -117,6 +129,10 @@ static void *filled(const tdmi_shape *shape, const sizes *s)
         seed = seed * 1664525u + 1013904223u;
         if (shape->dtype == TDM_F32)
             ((float *)(void *)block)[i] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+        else if (shape->dtype == TDM_BF16)
+            ((uint16_t *)(void *)block)[i] = tdmi_f32_to_bf16((float)(seed >> 8) / 8388608.0f - 1.0f);
+        else if (shape->dtype == TDM_F16)
+            ((uint16_t *)(void *)block)[i] = tdmi_f32_to_f16((float)(seed >> 8) / 8388608.0f - 1.0f);
         else if (shape->dtype == TDM_I32)
             ((int32_t *)(void *)block)[i] = (int32_t)((seed >> 8) % (uint32_t)s->V);
         else
@@ -172,6 +188,13 @@ static tdm_status run(void *arg)
     return TDM_OK;
 }
 
+static bool supports(const row *r, const tdmi_kernel *kernel)
+{
+    tdmi_kernel_io io;
+    shapes(r, &io);
+    return kernel->supports == NULL || kernel->supports(&io);
+}
+
 static void measure(const row *r, const tdmi_kernel *kernel, int copies)
 {
     enum { SAMPLES = 25 };
@@ -207,12 +230,14 @@ int main(int argc, char **argv)
             op = value, i++;
         else if (strcmp(argv[i], "--model") == 0)
             model = value, i++;
+        else if (strcmp(argv[i], "--type") == 0 && tdm_dtype_parse(value, &type))
+            i++;
         else if (strcmp(argv[i], "--threads") == 0)
             tdmi_kernels_set_threads(atoi(value)), i++;
         else if (strcmp(argv[i], "--copies") == 0)
             copies = atoi(value) > 0 ? atoi(value) : 1, i++;
         else {
-            fprintf(stderr, "usage: %s [--op TEXT] [--model TEXT] [--threads N] [--copies N] [--plain]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--op TEXT] [--model TEXT] [--type f32|bf16|f16] [--threads N] [--copies N] [--plain]\n", argv[0]);
             return 2;
         }
     }
@@ -224,7 +249,7 @@ int main(int argc, char **argv)
         const tdmi_kernel *const *kernels;
         const size_t count = tdmi_kernels_of(rows[i].op, &kernels);
         for (size_t k = 0; k < count; k++)
-            if (kernels[k]->isa <= (int)tdmi_cpu_isa() && (k + 1 < count || plain))
+            if (kernels[k]->isa <= (int)tdmi_cpu_isa() && (k + 1 < count || plain) && supports(&rows[i], kernels[k]))
                 measure(&rows[i], kernels[k], copies);
     }
     return 0;

@@ -1,4 +1,4 @@
-"""The two models that training is measured on, and how to train them with `tandem train`."""
+"""The models that training is measured on, and how to train them with `tandem train`."""
 import json
 import shutil
 import tempfile
@@ -9,6 +9,7 @@ import harness as h
 
 MODELS = {
     "small": {"layers": 4, "width": 256, "heads": 4, "seq": 128, "vocab": 256, "batch": 16, "steps": 20},
+    "long": {"layers": 12, "width": 768, "heads": 12, "seq": 1024, "vocab": 50257, "batch": 1, "steps": 4},
     "124M": {"layers": 12, "width": 768, "heads": 12, "seq": 64, "vocab": 50257, "batch": 4, "steps": 6},
 }
 WARM_UP = 3  # steps before those that count
@@ -40,9 +41,9 @@ def tandem_numbers(run, model, ranks):
             "comm_share": summary["comm_share"], "exposed_comm_share": summary["exposed_comm_share"]}
 
 
-def tandem_job(folder, model, tokens, ranks, steps, **how):
+def tandem_job(folder, model, tokens, ranks, steps, options=(), **how):
     run = tempfile.mkdtemp(dir=folder) + "/run"
-    _, _, peak = h.run(tandem_command(model, tokens, ranks, steps, run), **how)
+    _, _, peak = h.run([*tandem_command(model, tokens, ranks, steps, run), *options], **how)
     numbers = tandem_numbers(h.Path(run), model, ranks) | {"peak_mb": peak}
     shutil.rmtree(run)
     return numbers

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Runs every benchmark, one after another; tables for people on stderr, one JSON object a benchmark on stdout.
 
-run.py [NAME...]      names: collectives start train memory scaling pytorch
+run.py [NAME...]      names: collectives start train products memory scaling pytorch
 """
 import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ["collectives", "start", "train", "memory", "scaling", "pytorch"]
+NAMES = ["collectives", "start", "train", "products", "memory", "scaling", "pytorch"]
 
 
 def main():
