@@ -40,7 +40,7 @@ static const row rows[TDMI_OP_COUNT] = {
                                         {"logits", "targets", "lse", "scale", "dlogits"}},
     [TDMI_OP_ADD] = {{2, 1, 0, 0, 0, BIT(0) | BIT(1)}, {"a", "b", "y"}},
     [TDMI_OP_LINEAR_GELU] = {{3, 2, BIT(2), 0, 0, 0}, {"x", "w", "b", "y", "z"}},
-    [TDMI_OP_RESIDUAL_LAYERNORM] = {{4, 4, 0, 0, 0, BIT(0)}, {"a", "b", "w", "bias", "y", "z", "mean", "rstd"}},
+    [TDMI_OP_RESIDUAL_LAYERNORM] = {{4, 4, 0, 0, 0, BIT(0) | BIT(1)}, {"a", "b", "w", "bias", "y", "z", "mean", "rstd"}},
     [TDMI_OP_LINEAR_BACKWARD_INPUT_GELU] = {{3, 1, 0, 0, 0, 0}, {"dz", "w", "y", "dy"}},
     [TDMI_OP_VERDICT] = {{1, 0, 0, 0, 0, 0}, {"loss"}},
 };

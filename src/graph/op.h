@@ -29,7 +29,7 @@
  * CROSS_ENTROPY_BACKWARD  logits[N,V] t, targets[N], lse[N], [scale[1]]   dlogits[N,V] t (may be logits' memory), of the mean x scale  attr.micro_batches
  * ADD                     a t, b t                                        y t (may be a's or b's memory)
  * LINEAR_GELU             x[N,I] t, w[O,I] t, [b[O]]                      y[N,O] t, z[N,O] t = gelu of y
- * RESIDUAL_LAYERNORM      a[N,C], b[N,C] t, w[C], bias[C]                 y = a + b (may be a's memory), z t, mean[N], rstd[N]  attr.eps
+ * RESIDUAL_LAYERNORM      a[N,C], b[N,C] t, w[C], bias[C]                 y = a + b (may be a's or b's), z t, mean[N], rstd[N]  attr.eps
  * LINEAR_BACKWARD_INPUT_GELU  dz[N,O] t, w[O,I] t, y[N,I] t               dy[N,I] t, of the y whose gelu was the linear's input
  *
  * The last three are two ops in one pass over memory, with the bits of the two; the fuse pass makes them, and LAYERNORM_BACKWARD's

@@ -13,7 +13,7 @@ static tdmi_id donor(const tdmi_graph *g, const tdmi_lifetime *life, int i)
         if ((allowed >> k & 1u) == 0)
             continue;
         const tdmi_id root = life[n->in[k]].root;
-        if (g->tensor[root].role == TDMI_ROLE_ACTIVATION && life[root].last == i &&
+        if (g->tensor[root].role == TDMI_ROLE_ACTIVATION && life[root].last == i && n->in[k] < n->out[0] &&
             tdmi_shape_nbytes(&g->tensor[root].shape) == tdmi_shape_nbytes(&g->tensor[n->out[0]].shape))
             return n->in[k];
     }

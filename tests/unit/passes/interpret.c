@@ -4,6 +4,7 @@
 #include "core/cpu.h"
 #include "core/memory.h"
 #include "kernels/kernel.h"
+#include "kernels/plain/element.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -24,14 +25,22 @@ static double hashed(const char *name, size_t i)
     return (double)(h >> 11) * 0x1p-53;
 }
 
+/* Bytes in front of a bucket. */
+static size_t gradient_at(const tdmi_graph *g, int bucket)
+{
+    size_t count = 0;
+    for (int b = 0; b < bucket; b++)
+        count += g->bucket[b].count;
+    return count * tdm_dtype_size(g->gradient_type);
+}
+
 machine machine_create(tdmi_graph *g)
 {
     machine m = {.g = g};
     m.slab = tdmi_aligned_alloc(4096, g->slab_nbytes + 64, "test");
     m.parameters = tdmi_calloc((size_t)g->tensor_count, sizeof *m.parameters, "test");
-    m.gradients = tdmi_calloc((size_t)g->bucket_count + 1, sizeof *m.gradients, "test");
-    for (int b = 0; b < g->bucket_count; b++)
-        m.gradients[b] = tdmi_calloc(g->bucket[b].count, sizeof(float), "test");
+    m.copies = tdmi_calloc((size_t)g->tensor_count, sizeof *m.copies, "test");
+    m.gradients = tdmi_aligned_alloc(64, gradient_at(g, g->bucket_count) + 64, "test");
     for (int t = 0; t < g->tensor_count; t++) {
         if (g->tensor[t].role != TDMI_ROLE_PARAMETER)
             continue;
@@ -40,16 +49,25 @@ machine machine_create(tdmi_graph *g)
         for (size_t i = 0; i < count; i++)
             m.parameters[t][i] = (float)(hashed(g->tensor[t].name, i) - 0.5);
     }
+    for (int t = 0; t < g->tensor_count; t++) {
+        const tdmi_tensor *x = &g->tensor[t];
+        if (x->role != TDMI_ROLE_COPY)
+            continue;
+        m.copies[t] = tdmi_malloc(tdmi_shape_nbytes(&x->shape), "test");
+        for (size_t i = 0; i < tdmi_shape_count(&x->shape); i++)
+            tdmi_set_element(x->shape.dtype, m.copies[t], (int64_t)i, m.parameters[x->parameter][i]);
+    }
     return m;
 }
 
 void machine_destroy(machine *m)
 {
-    for (int t = 0; t < m->g->tensor_count; t++)
+    for (int t = 0; t < m->g->tensor_count; t++) {
         tdmi_free(m->parameters[t]);
-    for (int b = 0; b < m->g->bucket_count; b++)
-        tdmi_free(m->gradients[b]);
+        tdmi_free(m->copies[t]);
+    }
     tdmi_free(m->parameters);
+    tdmi_free(m->copies);
     tdmi_free(m->gradients);
     tdmi_free(m->slab);
 }
@@ -59,7 +77,11 @@ static void *memory_of(machine *m, tdmi_id t)
     const tdmi_tensor *x = &m->g->tensor[t];
     if (x->role == TDMI_ROLE_PARAMETER)
         return m->parameters[t];
-    return x->role == TDMI_ROLE_GRADIENT ? (void *)(m->gradients[x->bucket] + x->offset) : (void *)(m->slab + x->offset);
+    if (x->role == TDMI_ROLE_COPY)
+        return m->copies[t];
+    return x->role == TDMI_ROLE_GRADIENT
+               ? m->gradients + gradient_at(m->g, x->bucket) + x->offset * tdm_dtype_size(m->g->gradient_type)
+               : m->slab + x->offset;
 }
 
 float *machine_tensor(machine *m, const char *name)
@@ -72,13 +94,21 @@ float *machine_gradient(machine *m, tdmi_id parameter)
     return memory_of(m, m->g->tensor[parameter].gradient);
 }
 
+double machine_gradient_element(machine *m, tdmi_id parameter, size_t i)
+{
+    return (double)tdmi_element(m->g->gradient_type, memory_of(m, m->g->tensor[parameter].gradient), (int64_t)i);
+}
+
 /* Tokens and targets below 5, so that they fit every vocabulary of the tests. */
 static void fill_inputs(machine *m)
 {
     for (int t = 0; t < m->g->tensor_count; t++)
-        if (m->g->tensor[t].role == TDMI_ROLE_INPUT)
-            for (size_t i = 0; i < tdmi_shape_count(&m->g->tensor[t].shape); i++)
+        for (size_t i = 0; m->g->tensor[t].role == TDMI_ROLE_INPUT && i < tdmi_shape_count(&m->g->tensor[t].shape); i++) {
+            if (m->g->tensor[t].shape.dtype == TDM_F32)
+                ((float *)memory_of(m, t))[i] = (float)MACHINE_LOSS_SCALE;
+            else
                 ((int32_t *)memory_of(m, t))[i] = (int32_t)(5 * hashed(m->g->tensor[t].name, i));
+        }
 }
 
 static void run_node(machine *m, const tdmi_node *n)
@@ -111,9 +141,7 @@ double machine_run(machine *m)
 {
     for (size_t i = 0; i < m->g->slab_nbytes / sizeof(float); i++)
         ((float *)(void *)m->slab)[i] = NAN;
-    for (int b = 0; b < m->g->bucket_count; b++)
-        for (size_t i = 0; i < m->g->bucket[b].count; i++)
-            m->gradients[b][i] = NAN;
+    memset(m->gradients, 0xff, gradient_at(m->g, m->g->bucket_count)); /* NaN in every type */
     fill_inputs(m);
     for (int i = 0; i < m->g->node_count; i++)
         if (m->g->node[i].op < TDMI_OP_BUCKET_START)
