@@ -23,6 +23,7 @@ typedef struct job {
     double clip;
     tdm_dtype precision;
     int nodes;
+    int remat;
 } job;
 
 static double own_pss(void)
@@ -48,7 +49,8 @@ static const char *body(tdm_group *group, void *arg)
     CHECK_OK(tdmi_exec_parts(group, j->shard, &parts));
     tdmi_graph *g = model->build(&config, 2, TDMI_BUILD_LOSS, true);
     const tdmi_pipeline_options pipeline = {.train = true, .world_size = size, .bucket_cap_mb = 2, .first_bucket_mb = 0.5,
-                                            .clip = j->clip > 0, .shard = j->shard, .parts = parts, .prefetch = 1, .precision = j->precision};
+                                            .clip = j->clip > 0, .shard = j->shard, .parts = parts, .prefetch = 1, .precision = j->precision,
+                                            .remat = j->remat};
     CHECK_OK(tdmi_pipeline_run(g, &pipeline));
     const tdmi_exec_options options = {.group = group, .clip = j->clip, .shard = j->shard, .isa = tdmi_cpu_isa(),
                                        .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
@@ -74,10 +76,20 @@ static const char *body(tdm_group *group, void *arg)
     return NULL;
 }
 
+/* Sanitizers have memory of their own for each byte. */
+#if defined(__has_feature)
+#define IS_SANITIZED (__has_feature(thread_sanitizer) || __has_feature(address_sanitizer))
+#else
+#define IS_SANITIZED 0
+#endif
+
 static void ranks_of_a_node_take_what_was_said(void **state)
 {
     (void)state;
-    const job jobs[] = {{0, 0, TDM_F32, 1}, {1, 0, TDM_F32, 1}, {2, 0, TDM_F32, 1}, {2, 1, TDM_F32, 1}, {1, 0, TDM_BF16, 1}};
+    if (IS_SANITIZED)
+        skip();
+    const job jobs[] = {{0, 0, TDM_F32, 1, 0}, {1, 0, TDM_F32, 1, 0}, {2, 0, TDM_F32, 1, 0}, {2, 1, TDM_F32, 1, 0}, {1, 0, TDM_BF16, 1, 0},
+                         {2, 0, TDM_F32, 1, 1}};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         ranks_run(&(ranks_spec){.n = 2, .transport = "shm", .mode = RANKS_PROCESSES, .deadline_s = 60}, body, (void *)(uintptr_t)&jobs[i]);
 }
@@ -85,7 +97,9 @@ static void ranks_of_a_node_take_what_was_said(void **state)
 static void ranks_of_two_nodes_take_what_was_said(void **state)
 {
     (void)state;
-    const job jobs[] = {{1, 1, TDM_F32, 2}, {3, 1, TDM_F32, 2}};
+    if (IS_SANITIZED)
+        skip();
+    const job jobs[] = {{1, 1, TDM_F32, 2, 0}, {3, 1, TDM_F32, 2, 0}};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         ranks_run(&(ranks_spec){.n = 4, .transport = "nodes", .mode = RANKS_PROCESSES, .deadline_s = 60}, body, (void *)(uintptr_t)&jobs[i]);
 }
