@@ -133,7 +133,7 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
     if (exec->bucket == NULL)
         return TDM_ERR_NO_MEMORY;
     for (int b = 0; b < g->bucket_count; b++)
-        *elements += exec->bucket[b].count = g->bucket[b].count;
+        exec->bucket[b].count = g->bucket[b].count;
     tdm_status st = exec_share(exec);
     if (st == TDM_OK)
         st = exec_bind_gathered(exec);
@@ -141,6 +141,8 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
         st = exec_place_parameters(exec);
     if (st != TDM_OK)
         return st;
+    for (int b = 0; b < g->bucket_count; b++)
+        *elements += exec->bucket[b].part_count;
 
     tdm_reducer_options reduction;
     tdm_reducer_options_init(&reduction);
@@ -189,7 +191,8 @@ static tdm_status bind_activations(tdmi_exec *exec)
         return TDM_ERR_NO_MEMORY;
     for (tdmi_id t = 0; t < g->tensor_count; t++) {
         tdmi_id root = tdmi_graph_root(g, t);
-        if (exec->memory[root] == NULL && g->tensor[root].role != TDMI_ROLE_PARAMETER)
+        const tdmi_role role = g->tensor[root].role;
+        if (exec->memory[root] == NULL && role != TDMI_ROLE_PARAMETER && role != TDMI_ROLE_COPY)
             exec->memory[root] = exec->slab + g->tensor[root].offset;
         exec->memory[t] = exec->memory[root];
     }
@@ -264,6 +267,7 @@ static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *t
     to->phase = from->phase;
     to->bucket = from->attr.bucket;
     to->place = from->attr.place;
+    to->copy_place = from->attr.copy_place;
     size_t name_nbytes = strlen(from->label) + strlen(tdmi_op_text(from->op)) + EXEC_BUCKET_NAME;
     to->name = tdmi_malloc(name_nbytes, "executor");
     if (to->name == NULL)

@@ -45,6 +45,8 @@ tdm_status exec_bind_copies(tdmi_exec *exec, size_t elements)
         const tdmi_tensor *copy = &g->tensor[t];
         if (copy->role != TDMI_ROLE_COPY)
             continue;
+        if (exec->options.parameters_of != NULL && exec->gathered != NULL)
+            continue; /* it comes with its bucket */
         if (exec->options.parameters_of != NULL) {
             st = find_elsewhere(exec, t);
             continue;
@@ -54,7 +56,7 @@ tdm_status exec_bind_copies(tdmi_exec *exec, size_t elements)
         if (st != TDM_OK)
             break;
         exec->copy_type = copy->shape.dtype;
-        exec->memory[t] = exec->copies + ((float *)exec->memory[copy->parameter] - exec->parameters);
+        exec->memory[t] = exec->gathered != NULL ? NULL : exec->copies + ((float *)exec->memory[copy->parameter] - exec->parameters);
         for (int b = copy->bucket; b >= 0 && b <= tdmi_graph_last_bucket(g, copy->parameter); b++)
             for (int s = 0; s < exec->bucket[b].segment_count; s++)
                 if (exec->bucket[b].segment[s].parameter == copy->parameter)
@@ -94,7 +96,7 @@ void exec_copy_own_share(tdmi_exec *exec)
     const size_t ranks = exec->shared ? (size_t)tdm_group_local_size(exec->options.group) : 1;
     const size_t own = exec->shared ? (size_t)tdm_group_local_rank(exec->options.group) : 0;
     for (int b = 0; b < g->bucket_count; b++) {
-        const size_t count = exec->bucket[b].count, from = count / ranks * own;
-        exec_copy_range(exec, b, from, own + 1 == ranks ? count - from : count / ranks);
+        const size_t count = exec->bucket[b].part_count, from = count / ranks * own;
+        exec_copy_range(exec, b, exec->bucket[b].part_first + from, own + 1 == ranks ? count - from : count / ranks);
     }
 }

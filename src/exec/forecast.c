@@ -40,7 +40,7 @@ tdm_status tdmi_exec_forecast(const tdmi_graph *g, const tdmi_exec_options *opti
     *out = (tdmi_memory_forecast){
         .one_copy = options->shard > 0 && local_size > 1,
         .parameters = elements / parts * sizeof(float),
-        .copies = has_copies(g) ? elements * sizeof(uint16_t) : 0,
+        .copies = has_copies(g) ? elements / parts * sizeof(uint16_t) : 0,
         .gathered = g->parameter_nbytes,
         .gradients = g->gradient_nbytes,
         .kept = g->slices_kept ? elements / ranks * tdm_dtype_size(g->gradient_type) : 0,

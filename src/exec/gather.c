@@ -50,10 +50,15 @@ void exec_unbind_gathered(tdmi_exec *exec)
 void exec_bind_arrival(tdmi_exec *exec, const tdmi_node *node)
 {
     const tdmi_graph *g = exec->graph;
-    for (tdmi_id t = 0; t < g->tensor_count; t++)
-        if (g->tensor[t].role == TDMI_ROLE_PARAMETER && g->tensor[t].bucket == node->attr.bucket)
-            exec->memory[t] = node->op == TDMI_OP_RELEASE ? NULL
-                                                          : (float *)(void *)(exec->gathered + node->attr.place) + g->tensor[t].offset;
+    for (tdmi_id t = 0; t < g->tensor_count; t++) {
+        const tdmi_tensor *tensor = &g->tensor[t];
+        if (tensor->bucket != node->attr.bucket || (tensor->role != TDMI_ROLE_PARAMETER && tensor->role != TDMI_ROLE_COPY))
+            continue;
+        const bool copy = tensor->role == TDMI_ROLE_COPY;
+        char *there = exec->gathered + (copy ? node->attr.copy_place : node->attr.place) +
+                      tensor->offset * (copy ? sizeof(uint16_t) : sizeof(float));
+        exec->memory[t] = node->op == TDMI_OP_RELEASE ? NULL : there;
+    }
 }
 
 void exec_mark_meetings(tdmi_exec *exec)
@@ -93,9 +98,13 @@ tdm_status exec_gather_begin(tdmi_exec *exec, const exec_node *node)
         return st;
     b->gather_started_ns = tdmi_now_ns();
     exec->in_flight++;
-    st = tdm_all_gather(group, b->part, exec->gathered + node->place, b->part_count, TDM_F32, &b->gathering);
+    if (exec->graph->bucket[node->bucket].whole)
+        st = tdm_all_gather(group, b->part, exec->gathered + node->place, b->part_count, TDM_F32, &b->gathering);
+    if (st == TDM_OK && exec->graph->bucket[node->bucket].copied)
+        st = tdm_all_gather(group, from->copies + (b->part - from->parameters), exec->gathered + node->copy_place, b->part_count,
+                            from->copy_type, &b->gathering_copies);
     if (st == TDM_OK)
-        exec->sent += tdmi_work_sends(b->gathering);
+        exec->sent += tdmi_work_sends(b->gathering) + tdmi_work_sends(b->gathering_copies);
     return st;
 }
 
@@ -103,25 +112,30 @@ tdm_status exec_gather_end(tdmi_exec *exec, const exec_node *node)
 {
     tdmi_exec *from = source(exec);
     exec_bucket *b = &from->bucket[node->bucket];
-    tdm_work *work = b->gathering;
+    tdm_work *work = b->gathering, *copies = b->gathering_copies;
     tdm_status st = TDM_OK;
-    b->gathering = NULL;
+    b->gathering = b->gathering_copies = NULL;
     if (from->node_group == NULL || from->leaders != NULL)
         exec->in_flight--;
     if (work != NULL)
         st = tdm_work_wait(work);
+    if (copies != NULL) {
+        const tdm_status waited = tdm_work_wait(copies);
+        st = st == TDM_OK ? waited : st;
+    }
     return node->meets || st != TDM_OK ? meet(from, st) : st;
 }
 
 tdm_status exec_gathers_advance(tdmi_exec *exec)
 {
     for (int b = 0; b < exec->graph->bucket_count && exec->gathered != NULL; b++) {
-        bool done;
-        if (exec->bucket[b].gathering == NULL)
-            continue;
-        tdm_status st = tdm_work_test(exec->bucket[b].gathering, &done);
-        if (st != TDM_OK || !done)
-            return st;
+        tdm_work *const works[] = {exec->bucket[b].gathering, exec->bucket[b].gathering_copies};
+        for (int i = 0; i < 2; i++) {
+            bool done = true;
+            tdm_status st = works[i] != NULL ? tdm_work_test(works[i], &done) : TDM_OK;
+            if (st != TDM_OK || !done)
+                return st;
+        }
     }
     return TDM_OK;
 }

@@ -11,7 +11,7 @@ typedef struct exec_node {
     tdmi_op op;
     tdmi_phase phase;
     int bucket;
-    size_t place;             /* GATHER_START: bytes from the start of the parameters' slab */
+    size_t place, copy_place; /* GATHER_START: bytes from the start of the parameters' slab */
     bool meets;               /* GATHER_START, GATHER_WAIT: the ranks of the node meet here */
     bool has_kernel;
     tdmi_bound_kernel bound;
@@ -47,6 +47,7 @@ typedef struct exec_bucket {
     char name[EXEC_BUCKET_NAME];    /* of its reduction, in timelines */
     char gather_name[EXEC_BUCKET_NAME];
     tdm_work *gathering;            /* all-gather of its parameters under way, or NULL */
+    tdm_work *gathering_copies;     /* and of their copies in 16 bits */
     int64_t gather_started_ns, gather_done_ns;
     bool awaited;                   /* late: new parameters that nobody may read yet */
     double squares;                 /* of the step's reduced gradient in this rank's slice */

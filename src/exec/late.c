@@ -140,10 +140,11 @@ tdm_status tdmi_exec_settle(tdmi_exec *exec)
 void exec_late_drain(tdmi_exec *exec)
 {
     for (int b = 0; exec->bucket != NULL && b < exec->graph->bucket_count; b++) {
-        tdm_work *work = exec->bucket[b].gathering;
-        exec->bucket[b].gathering = NULL;
-        if (work != NULL && tdm_work_wait(work) != TDM_OK)
-            continue; /* the group is dead: the other handles end at once */
+        tdm_work *const works[] = {exec->bucket[b].gathering, exec->bucket[b].gathering_copies};
+        exec->bucket[b].gathering = exec->bucket[b].gathering_copies = NULL;
+        for (int i = 0; i < 2; i++)
+            if (works[i] != NULL && tdm_work_wait(works[i]) != TDM_OK)
+                continue; /* the group is dead: the other handles end at once */
     }
     tdmi_free(exec->late);
 }

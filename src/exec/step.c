@@ -198,7 +198,7 @@ typedef struct step_run {
 static tdm_status gather_end(tdmi_exec *exec, const exec_node *node, const step_run *run)
 {
     const exec_bucket *b = &exec->bucket[node->bucket];
-    const bool ours = b->gathering != NULL;
+    const bool ours = b->gathering != NULL || b->gathering_copies != NULL;
     tdm_status st = exec_gather_end(exec, node);
     if (st == TDM_OK && ours && run->trace != NULL)
         tdmi_trace_add(run->trace, b->gather_name, TDMI_TRACK_COMMUNICATION, b->gather_started_ns, tdmi_now_ns(), run->step,

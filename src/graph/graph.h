@@ -53,6 +53,7 @@ typedef struct tdmi_bucket {
     int parameters;  /* how many have a part in it */
     bool joined;     /* it begins inside a parameter: its memory follows that of the bucket before, which has no padding */
     int unit;        /* neighbouring buckets of one unit are gathered and released together */
+    bool whole, copied; /* after gather: what nodes read of it, parameters themselves and copies of 16 bits */
     size_t offset;   /* after place: bytes from the start of the gradients' slab */
     tdm_compression compress; /* after the compress pass: how it travels */
     size_t sends;             /* then: bytes that a rank sends for it */

@@ -46,7 +46,8 @@
  * UPDATE                                                                  optimizer on the rank's slice of the bucket
  * PARAMETERS_READY                                                        every rank sees the bucket's new parameters
  * GATHER_START                                                            starts to bring the bucket's parameters from all nodes
- *                                                                         to byte attr.place of the parameters' slab
+ *                                                                         to byte attr.place of the parameters' slab, and copies
+ *                                                                         to attr.copy_place: those of them that nodes read
  * GATHER_WAIT                                                             they are there, for all ranks of the node
  * RELEASE                                                                 this rank reads them no more */
 #ifndef TDMI_GRAPH_OP_H
@@ -122,7 +123,8 @@ typedef struct tdmi_attr {
     int micro_batches;   /* CROSS_ENTROPY and its backward: of a step */
     bool again;          /* a forward node that is listed a second time, in backward: its results were not kept */
     int bucket;          /* communication and optimizer nodes */
-    size_t place;        /* GATHER_START, GATHER_WAIT, RELEASE */
+    size_t place;        /* GATHER_START, GATHER_WAIT, RELEASE: of the parameters */
+    size_t copy_place;   /* and of their 16-bit copies */
 } tdmi_attr;
 
 /* What the table above says of an op, for builders, passes and verify. Bit i stands for input or output i. */

@@ -10,13 +10,32 @@ typedef enum { AWAY, COMING, HERE, LEFT } where;
 
 typedef struct gathered {
     where where;
-    size_t place;
+    size_t place, copy_place;
     bool started; /* its reduction: from then on an owner may overwrite its part */
 } gathered;
 
 static size_t nbytes_of(const tdmi_graph *g, int bucket)
 {
-    return g->bucket[bucket].count * sizeof(float);
+    return g->bucket[bucket].whole ? g->bucket[bucket].count * sizeof(float) : 0;
+}
+
+static size_t copy_nbytes_of(const tdmi_graph *g, int bucket)
+{
+    return g->bucket[bucket].copied ? g->bucket[bucket].count * sizeof(uint16_t) : 0;
+}
+
+static bool meet(size_t x, size_t x_nbytes, size_t y, size_t y_nbytes)
+{
+    return x < y + y_nbytes && y < x + x_nbytes;
+}
+
+/* Whether what bucket b has somewhere lies where this bucket would come to. */
+static bool in_the_way(const tdmi_graph *g, const gathered *of, int b, const tdmi_attr *a)
+{
+    const size_t n = nbytes_of(g, a->bucket), m = copy_nbytes_of(g, a->bucket);
+    return of[b].where != AWAY &&
+           (meet(a->place, n, of[b].place, nbytes_of(g, b)) || meet(a->place, n, of[b].copy_place, copy_nbytes_of(g, b)) ||
+            meet(a->copy_place, m, of[b].place, nbytes_of(g, b)) || meet(a->copy_place, m, of[b].copy_place, copy_nbytes_of(g, b)));
 }
 
 static tdm_status start(const tdmi_graph *g, gathered *of, int i)
@@ -27,20 +46,21 @@ static tdm_status start(const tdmi_graph *g, gathered *of, int i)
         return tdmi_verify_fail(g, i, "its parameters are there already, or were until now");
     if (own->started)
         return tdmi_verify_fail(g, i, "it gathers parameters that are being updated");
-    if (a->place > g->parameter_nbytes || nbytes_of(g, a->bucket) > g->parameter_nbytes - a->place)
+    if (a->place + nbytes_of(g, a->bucket) > g->parameter_nbytes || a->copy_place + copy_nbytes_of(g, a->bucket) > g->parameter_nbytes ||
+        meet(a->place, nbytes_of(g, a->bucket), a->copy_place, copy_nbytes_of(g, a->bucket)))
         return tdmi_verify_fail(g, i, "it ends behind the parameters' slab of %zu bytes", g->parameter_nbytes);
     for (int b = 0; b < g->bucket_count; b++)
-        if (of[b].where != AWAY && a->place < of[b].place + nbytes_of(g, b) && of[b].place < a->place + nbytes_of(g, a->bucket))
+        if (in_the_way(g, of, b, a))
             return tdmi_verify_fail(g, i, "it gathers over bucket %d, which %s", b,
                                     of[b].where == LEFT ? "other ranks of the node may still read" : "is in use");
-    *own = (gathered){.where = COMING, .place = a->place};
+    *own = (gathered){.where = COMING, .place = a->place, .copy_place = a->copy_place};
     return TDM_OK;
 }
 
 static tdm_status arrive(const tdmi_graph *g, gathered *of, int i)
 {
     gathered *own = &of[g->node[i].attr.bucket];
-    if (own->where != COMING || own->place != g->node[i].attr.place)
+    if (own->where != COMING || own->place != g->node[i].attr.place || own->copy_place != g->node[i].attr.copy_place)
         return tdmi_verify_fail(g, i, "it waits for parameters that nobody gathers there");
     own->where = HERE;
     for (int b = 0; b < g->bucket_count; b++)
@@ -58,13 +78,20 @@ static tdm_status leave(const tdmi_graph *g, gathered *of, int i)
     return TDM_OK;
 }
 
+static bool is_read(tdmi_role role)
+{
+    return role == TDMI_ROLE_PARAMETER || role == TDMI_ROLE_COPY;
+}
+
 /* All buckets of a parameter, one behind the other. */
 static tdm_status read(const tdmi_graph *g, const gathered *of, int i, tdmi_id t)
 {
+    const bool copy = g->tensor[t].role == TDMI_ROLE_COPY;
     for (int b = g->tensor[t].bucket; b <= tdmi_graph_last_bucket(g, t); b++) {
-        if (of[b].where != HERE)
+        if (of[b].where != HERE || !(copy ? g->bucket[b].copied : g->bucket[b].whole))
             return tdmi_verify_fail(g, i, "it reads %s while bucket %d is not gathered", g->tensor[t].name, b);
-        if (b > g->tensor[t].bucket && of[b].place != of[b - 1].place + nbytes_of(g, b - 1))
+        if (b > g->tensor[t].bucket && (copy ? of[b].copy_place != of[b - 1].copy_place + copy_nbytes_of(g, b - 1)
+                                             : of[b].place != of[b - 1].place + nbytes_of(g, b - 1)))
             return tdmi_verify_fail(g, i, "it reads %s, whose bucket %d does not lie behind bucket %d", g->tensor[t].name, b, b - 1);
     }
     return TDM_OK;
@@ -74,7 +101,7 @@ static tdm_status visit(const tdmi_graph *g, gathered *of, int i)
 {
     const tdmi_node *n = &g->node[i];
     for (int k = 0; k < n->in_count; k++) {
-        tdm_status st = n->in[k] >= 0 && g->tensor[n->in[k]].role == TDMI_ROLE_PARAMETER ? read(g, of, i, n->in[k]) : TDM_OK;
+        tdm_status st = n->in[k] >= 0 && is_read(g->tensor[n->in[k]].role) ? read(g, of, i, n->in[k]) : TDM_OK;
         if (st != TDM_OK)
             return st;
     }

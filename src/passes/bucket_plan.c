@@ -108,6 +108,8 @@ tdm_status bucket_items(const tdmi_graph *g, const tdmi_pipeline_options *option
         items[i].block_length = bucket_block_length(items[i].block);
     }
     qsort(items, (size_t)*count, sizeof *items, by_readiness);
+    if (*count > 0 && items[0].block != NULL)
+        bucket_sort_by_reads(g, items, *count);
     find_readers(g, items, *count);
     *out = items;
     return TDM_OK;

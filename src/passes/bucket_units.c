@@ -25,6 +25,33 @@ static bool same_block(const bucket_item *x, const bucket_item *y)
     return x->block == NULL || (x->block_length == y->block_length && memcmp(x->block, y->block, x->block_length) == 0);
 }
 
+static int reads_of(const tdmi_graph *g, tdmi_id parameter)
+{
+    int reads = 0;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->node[i].in_count; k++) {
+            const tdmi_id t = g->node[i].in[k];
+            if (t == parameter)
+                reads |= 1;
+            else if (t >= 0 && g->tensor[t].role == TDMI_ROLE_COPY && g->tensor[t].parameter == parameter)
+                reads |= 2;
+        }
+    return reads;
+}
+
+void bucket_sort_by_reads(const tdmi_graph *g, bucket_item *items, int count)
+{
+    for (int i = 0; i < count; i++)
+        items[i].reads = i > 0 && items[i].parameter == items[i - 1].parameter ? items[i - 1].reads : reads_of(g, items[i].parameter);
+    for (int i = 1; i < count; i++) { /* by insertion: what is alike keeps its order */
+        const bucket_item item = items[i];
+        int to = i;
+        for (; to > 0 && same_block(&items[to - 1], &item) && items[to - 1].reads < item.reads; to--)
+            items[to] = items[to - 1];
+        items[to] = item;
+    }
+}
+
 /* What a block has left for its last bucket may be little: then it goes into the one before. Returns the number of buckets. */
 static int join_rest(const size_t *nbytes, int count, size_t cap, int *bucket_of, int buckets)
 {
@@ -42,7 +69,7 @@ int bucket_plan_units(const bucket_item *items, const size_t *nbytes, int count,
 {
     int buckets = 0;
     for (int first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && same_block(&items[first], &items[end]);)
+        for (end = first + 1; end < count && same_block(&items[first], &items[end]) && items[first].reads == items[end].reads;)
             end++;
         const int skip = buckets < cap_count - 1 ? buckets : cap_count - 1;
         const int more = tdmi_plan_buckets(nbytes + first, end - first, caps + skip, cap_count - skip, bucket_of + first);

@@ -42,9 +42,30 @@ typedef struct plan {
     int units, stays, rounds;
 } plan;
 
-static size_t bucket_nbytes(const tdmi_graph *g, int b)
+static size_t whole_nbytes(const tdmi_graph *g, int b)
 {
-    return g->bucket[b].count * sizeof(float);
+    return g->bucket[b].whole ? g->bucket[b].count * sizeof(float) : 0;
+}
+
+static size_t copy_nbytes(const tdmi_graph *g, int b)
+{
+    return g->bucket[b].copied ? g->bucket[b].count * sizeof(uint16_t) : 0;
+}
+
+/* What this graph's nodes read. */
+static void mark_read(tdmi_graph *g)
+{
+    for (int b = 0; b < g->bucket_count; b++)
+        g->bucket[b].whole = g->bucket[b].copied = false;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->node[i].in_count; k++) {
+            const tdmi_id t = g->node[i].in[k];
+            const tdmi_role role = t >= 0 ? g->tensor[t].role : TDMI_ROLE_INPUT;
+            if (role != TDMI_ROLE_PARAMETER && role != TDMI_ROLE_COPY)
+                continue;
+            for (int b = g->tensor[t].bucket; b <= tdmi_graph_last_bucket(g, t); b++)
+                *(role == TDMI_ROLE_COPY ? &g->bucket[b].copied : &g->bucket[b].whole) = true;
+        }
 }
 
 static void list_units(plan *p)
@@ -53,14 +74,14 @@ static void list_units(plan *p)
         if (b == 0 || p->g->bucket[b].unit != p->g->bucket[b - 1].unit)
             p->unit[p->units++] = (unit){.first = b, .stay = -1, .round = -1};
         p->unit[p->units - 1].end = b + 1;
-        p->unit[p->units - 1].nbytes += bucket_nbytes(p->g, b);
+        p->unit[p->units - 1].nbytes += whole_nbytes(p->g, b) + copy_nbytes(p->g, b);
     }
 }
 
 static unit *unit_read(plan *p, const tdmi_node *n, int k)
 {
     const tdmi_id t = n->in[k];
-    if (t < 0 || p->g->tensor[t].role != TDMI_ROLE_PARAMETER)
+    if (t < 0 || (p->g->tensor[t].role != TDMI_ROLE_PARAMETER && p->g->tensor[t].role != TDMI_ROLE_COPY))
         return NULL;
     unit *u = p->unit;
     while (p->g->tensor[t].bucket >= u->end)
@@ -127,13 +148,18 @@ static tdm_status place(plan *p)
     return st;
 }
 
-/* A node for each bucket of the unit; returns the new count. */
+/* A node for each bucket of the unit; its copies lie behind its parameters. Returns the new count. */
 static int put(const plan *p, const stay *s, tdmi_op op, tdmi_node *nodes, int count)
 {
-    size_t at = s->offset;
-    for (int b = p->unit[s->unit].first; b < p->unit[s->unit].end; b++) {
-        nodes[count++] = (tdmi_node){.op = op, .phase = TDMI_PHASE_COMMUNICATION, .attr = {.bucket = b, .place = at}, .label = "bucket"};
-        at += bucket_nbytes(p->g, b);
+    const unit *u = &p->unit[s->unit];
+    size_t at = s->offset, copy_at = s->offset;
+    for (int b = u->first; b < u->end; b++)
+        copy_at += whole_nbytes(p->g, b);
+    for (int b = u->first; b < u->end; b++) {
+        nodes[count++] = (tdmi_node){.op = op, .phase = TDMI_PHASE_COMMUNICATION, .label = "bucket",
+                                     .attr = {.bucket = b, .place = at, .copy_place = copy_at}};
+        at += whole_nbytes(p->g, b);
+        copy_at += copy_nbytes(p->g, b);
     }
     return count;
 }
@@ -180,6 +206,11 @@ static tdm_status take_buckets(tdmi_graph *g, const tdmi_graph *from)
         g->tensor[t].bucket = from->tensor[same].bucket;
         g->tensor[t].offset = from->tensor[same].offset;
     }
+    for (int t = 0; t < g->tensor_count; t++)
+        if (g->tensor[t].role == TDMI_ROLE_COPY) {
+            g->tensor[t].bucket = g->tensor[g->tensor[t].parameter].bucket;
+            g->tensor[t].offset = g->tensor[g->tensor[t].parameter].offset;
+        }
     g->bucket = tdmi_calloc((size_t)from->bucket_count, sizeof *g->bucket, "graph");
     if (g->bucket == NULL)
         return TDM_ERR_NO_MEMORY;
@@ -192,6 +223,7 @@ static tdm_status take_buckets(tdmi_graph *g, const tdmi_graph *from)
 
 static tdm_status run(plan *p)
 {
+    mark_read(p->g);
     list_units(p);
     list_stays(p);
     set_begins(p);
@@ -210,10 +242,6 @@ tdm_status tdmi_pass_gather(tdmi_graph *g, const tdmi_pipeline_options *options)
     }
     if (g->parts <= 1 || st != TDM_OK)
         return st;
-    for (int t = 0; t < g->tensor_count; t++)
-        if (g->tensor[t].role == TDMI_ROLE_COPY)
-            return tdmi_fail(TDM_ERR_UNSUPPORTED, "stage 3 over %d nodes gathers float32 parameters, and products read %s of 16 bits; "
-                             "take --shard 2 or --precision f32", g->parts, g->tensor[t].name);
     if (g->prefetch < 1)
         return tdmi_fail(TDM_ERR_INVALID, "prefetch %d: a unit of parameters comes at least 1 ahead of its use", g->prefetch);
     plan p = {.g = g, .prefetch = g->prefetch};

@@ -68,6 +68,16 @@ static void in_16_bits_too_all_stages_give_the_same_bits(void **state)
             assert_same(&slices, &other);
             assert_true(other.gradient_nbytes < slices.gradient_nbytes);
         }
+        asked.shard = 2;
+        tiny_run two = run_as(&asked, 4, "nodes");
+        asked.shard = 3;
+        tiny_run gathered = run_as(&asked, 4, "nodes"), apart = run_as(&asked, 4, "tcp"), whole;
+        asked.precision = TDM_F32;
+        whole = run_as(&asked, 4, "nodes");
+        assert_true(gathered.gathers && apart.gathers);
+        assert_same(&two, &gathered);
+        assert_same(&two, &apart);
+        assert_true(gathered.parameter_nbytes < whole.parameter_nbytes); /* matrices come in 16 bits */
     }
 }
 
