@@ -45,7 +45,7 @@ void exec_draw(tdmi_exec *exec, const exec_node *node)
 {
     const tdmi_exec_options *o = &exec->options;
     const size_t count = tdmi_shape_count(&node->bound.io.out[0]), nbytes = o->draw_nbytes;
-    char *now = exec->draw_copies, *copy = now + (size_t)(node->copy + 1) * nbytes; /* the first is for now */
+    char *now = exec->draw_copies, *copy = node->copy >= 0 ? now + (size_t)(node->copy + 1) * nbytes : NULL; /* the first is for now */
     if (node->draws_again) {
         memcpy(now, o->draw_arg, nbytes);
         memcpy(o->draw_arg, copy, nbytes);
