@@ -25,8 +25,10 @@ static tiny_run *run_as(const way *w, tiny_run ask)
 {
     tiny_run *run = tiny_run_create(ask.shard, ask.clip);
     const double bucket_mb = run->bucket_mb;
+    float *gradient = run->gradient;
     *run = ask;
     run->bucket_mb = bucket_mb;
+    run->gradient = gradient;
     run->micro_batches = w->micro_batches;
     ranks_run(&(ranks_spec){.n = w->ranks, .transport = w->transport, .mode = w->mode}, tiny_run_body, run);
     return run;

@@ -12,16 +12,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define ALL_BYTES (sizeof(tiny_run) + TINY_GRADIENTS * sizeof(float)) /* a run and its gradients */
+
 tiny_run *tiny_run_create(int shard, double clip)
 {
-    tiny_run *run = mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    *run = (tiny_run){.shard = shard, .clip = clip, .bucket_mb = 0.02, .prefetch = 1};
+    tiny_run *run = mmap(NULL, ALL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    *run = (tiny_run){.gradient = (float *)(void *)(run + 1), .shard = shard, .clip = clip, .bucket_mb = 0.02, .prefetch = 1};
     return run;
 }
 
 void tiny_run_free(tiny_run *run)
 {
-    munmap(run, sizeof *run);
+    munmap(run, ALL_BYTES);
 }
 
 typedef struct target {
@@ -163,7 +165,7 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
             run->plain = (double)r.plain_nbytes;
             run->optimizer_ns += r.optimizer_ns;
             run->comm_exposed_ns += r.comm_exposed_ns;
-            if (step == 1 && run->shard == 0 && run->precision == TDM_F32)
+            if (run->gradient != NULL && step == 1 && run->shard == 0 && run->precision == TDM_F32)
                 keep_gradients(m, run, r.grad_norm);
         }
     }

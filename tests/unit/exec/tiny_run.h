@@ -36,7 +36,7 @@ typedef struct tiny_run {
     uint64_t allocations; /* by tdmi_malloc in the steps after the second, all ranks of a process */
     uint64_t heap_growth; /* bytes of malloc in use, the same steps */
     bool shared;
-    float gradient[TINY_GRADIENTS]; /* of the first step, averaged; in the order of parameters, shard 0 with clip only */
+    float *gradient; /* [TINY_GRADIENTS] or NULL: of the first step, averaged; in the order of parameters, shard 0 with clip only */
     size_t gradient_count;
     size_t slab_nbytes;
     int64_t optimizer_ns, comm_exposed_ns; /* of all steps */
