@@ -36,10 +36,20 @@ tdm_status exec_register_buckets(tdmi_exec *exec)
             tdmi_reducer_compress_bucket(exec->reducer, b, &g->bucket[b].compress);
         if (g->bucket[b].compress.codec != TDM_CODEC_NONE)
             exec->warmup = g->bucket[b].compress.warmup;
-        exec->onebit = exec->onebit || g->bucket[b].compress.codec == TDM_CODEC_ONEBIT;
     }
+    exec->onebit = exec_has_onebit(g);
+    if (st == TDM_OK && exec->onebit && exec->options.offload != NULL)
+        st = tdmi_fail(TDM_ERR_UNSUPPORTED, "compression onebit needs the optimizer's state in memory: momentum travels; it is offloaded");
     tdmi_free(pieces);
     return st;
+}
+
+bool exec_has_onebit(const tdmi_graph *g)
+{
+    for (int b = 0; b < g->bucket_count; b++)
+        if (g->bucket[b].compress.codec == TDM_CODEC_ONEBIT)
+            return true;
+    return false;
 }
 
 tdm_status exec_codecs_begin(tdmi_exec *exec, int64_t step)

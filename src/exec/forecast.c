@@ -28,10 +28,28 @@ static bool has_copies(const tdmi_graph *g)
     return false;
 }
 
+/* Into how many slices the optimizer's state is divided: over all ranks; where all get whole buckets, over those of a node. */
+static size_t slices(const tdmi_graph *g, int shard, int size, int local_size)
+{
+    if (g->compressed)
+        return shard > 0 && !exec_has_onebit(g) ? (size_t)local_size : 1;
+    return shard > 0 ? (size_t)size : 1;
+}
+
+static size_t feedback_of(const tdmi_graph *g, int size)
+{
+    size_t elements = 0;
+    for (int b = 0; b < g->bucket_count && size > 1; b++)
+        elements += g->bucket[b].compress.codec == TDM_CODEC_NONE     ? 0
+                    : g->bucket[b].compress.codec == TDM_CODEC_ONEBIT ? g->bucket[b].count + g->bucket[b].count / (size_t)size
+                                                                      : g->bucket[b].count;
+    return elements * sizeof(float);
+}
+
 tdm_status tdmi_exec_forecast(const tdmi_graph *g, const tdmi_exec_options *options, int size, int local_size,
                               tdmi_memory_forecast *out)
 {
-    const size_t ranks = options->shard > 0 ? (size_t)size : 1, parts = g->parameter_nbytes > 0 ? (size_t)g->parts : 1;
+    const size_t ranks = slices(g, options->shard, size, local_size), parts = g->parameter_nbytes > 0 ? (size_t)g->parts : 1;
     size_t elements = 0, largest = 0;
     for (int b = 0; b < g->bucket_count; b++) {
         elements += g->bucket[b].count;
@@ -45,6 +63,7 @@ tdm_status tdmi_exec_forecast(const tdmi_graph *g, const tdmi_exec_options *opti
         .gradients = g->gradient_nbytes,
         .kept = g->slices_kept ? elements / ranks * tdm_dtype_size(g->gradient_type) : 0,
         .state = options->offload != NULL ? 0 : elements / ranks * sizeof(float) * (size_t)tdmi_optimizer_moments(&options->optimizer),
+        .feedback = feedback_of(g, size),
         .activations = g->slab_nbytes,
         .staging = size > local_size ? 3 * largest * sizeof(float) : 0,
     };
@@ -58,7 +77,7 @@ static size_t of_copy(const tdmi_memory_forecast *f)
 
 size_t tdmi_forecast_of_rank(const tdmi_memory_forecast *f)
 {
-    return (f->one_copy ? 0 : of_copy(f)) + f->gradients + f->kept + f->state + f->activations + f->workspace + f->staging;
+    return (f->one_copy ? 0 : of_copy(f)) + f->gradients + f->kept + f->state + f->feedback + f->activations + f->workspace + f->staging;
 }
 
 size_t tdmi_forecast_of_node(const tdmi_memory_forecast *f, int local_size)

@@ -12,6 +12,7 @@ typedef struct tdmi_memory_forecast {
     size_t gradients;
     size_t kept;         /* reduced slices that wait for the verdict */
     size_t state;        /* of the optimizer; 0 where it lies in a file */
+    size_t feedback;     /* of codecs: what is not sent yet, and with onebit what this rank's averages have not */
     size_t activations;
     size_t workspace;    /* of kernels */
     size_t staging;      /* of reductions between nodes: what arrives, and sums so far of the buckets under way */

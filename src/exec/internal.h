@@ -178,6 +178,7 @@ void exec_onebit_momentum(tdmi_exec *exec, int bucket);
 void exec_onebit_update(tdmi_exec *exec, int bucket);
 /* codec.c: before the reducer's commit; on or off for a step. Bytes that this rank has sent so far; that float32 gradients take a step. */
 tdm_status exec_register_buckets(tdmi_exec *exec);
+bool exec_has_onebit(const tdmi_graph *graph);
 tdm_status exec_codecs_begin(tdmi_exec *exec, int64_t step);
 uint64_t exec_sent(const tdmi_exec *exec);
 uint64_t exec_plain_bytes(const tdmi_exec *exec);

@@ -18,7 +18,13 @@ static double node_bytes(const tdmi_settings *s, size_t parameters, int world_si
     double moments = (double)tdmi_optimizer_moments(&s->optimizer) * local_size / (s->shard > 0 ? world_size : 1);
     if (s->options.offload != NULL)
         moments = 0;
-    return (values + gradients + moments) * (double)parameters * sizeof(float);
+    double feedback = 0;
+    if (s->compress.codec != TDM_CODEC_NONE && world_size > 1) {
+        const bool whole = s->shard == 0 || s->compress.codec == TDM_CODEC_ONEBIT;
+        feedback = local_size;
+        moments = tdmi_optimizer_moments(&s->optimizer) * (whole ? local_size : 1.0); /* slices are of a node */
+    }
+    return (values + gradients + feedback + moments) * (double)parameters * sizeof(float);
 }
 
 tdm_status tdm_train_check(const tdm_train_options *options, int world_size, int local_size)

@@ -90,6 +90,7 @@ static void print_memory(FILE *to, const tdmi_memory_forecast *f, int local_size
     print_row(to, "gradients", f->gradients, false, local_size, "");
     print_row(to, "reduced slices", f->kept, false, local_size, "until the verdict");
     print_row(to, "optimizer state", f->state, false, local_size, "");
+    print_row(to, "error feedback", f->feedback, false, local_size, "of codecs");
     print_row(to, "activations", f->activations, false, local_size, "");
     print_row(to, "workspace", f->workspace, false, local_size, "of kernels");
     print_row(to, "staging", f->staging, false, local_size, "of what comes from other nodes");

@@ -205,6 +205,9 @@ static tdm_status resolve_compress(const tdm_train_options *o, tdmi_settings *s)
         return TDM_OK;
     if (s->optimizer.kind != TDMI_OPTIMIZER_ADAMW)
         return tdmi_fail(TDM_ERR_INVALID, "--compress %s is 1-bit Adam: it takes --optimizer adamw", o->compress);
+    if (o->offload != NULL)
+        return tdmi_fail(TDM_ERR_INVALID, "--compress %s sends the optimizer's momentum, which --offload keeps in a file; leave one out",
+                         o->compress);
     return TDM_OK;
 }
 

@@ -87,6 +87,42 @@ static void a_hook_takes_each_bucket_through_its_phases(void **state)
     ranks_run(&(ranks_spec){.n = 3, .transport = "shm", .mode = RANKS_PROCESSES}, hook_body, NULL);
 }
 
+/* The one that tandem/reducer.h shows. */
+static tdm_status halves(void *arg, const tdm_bucket *b, int phase, tdm_work **work)
+{
+    uint16_t *half = arg;
+    if (phase == 1)
+        return tdm_cast_decompress(TDM_BF16, half, b->memory, b->count);
+    tdm_status st = tdm_cast_compress(TDM_BF16, b->memory, NULL, half, b->count);
+    return st != TDM_OK ? st : tdm_allreduce(b->group, half, half, b->count, TDM_BF16, TDM_AVG, work);
+}
+
+static const char *halves_body(tdm_group *group, void *arg)
+{
+    (void)arg;
+    tdm_reducer *r;
+    void *half;
+    CHECK_OK(rig_create_scalars(group, NULL, 5, &r));
+    CHECK_OK(tdm_alloc(group, 1 << 12, &half));
+    CHECK_OK(tdm_reducer_set_hook(r, halves, half));
+    for (int i = 0; i < 5; i++) {
+        *rig_gradient(r, i) = (float)(i + 2 * tdm_group_rank(group)); /* exact in bfloat16 */
+        CHECK_OK(tdm_reducer_ready(r, i));
+    }
+    CHECK_OK(tdm_reducer_wait(r));
+    for (int i = 0; i < 5; i++)
+        CHECK_THAT(*rig_gradient(r, i) == (float)(i + 1));
+    tdm_reducer_destroy(r);
+    tdm_free(group, half);
+    return NULL;
+}
+
+static void the_hook_of_the_header_works(void **state)
+{
+    (void)state;
+    ranks_run(&(ranks_spec){.n = 2, .transport = "shm"}, halves_body, NULL);
+}
+
 /* Whoever is early starts what it can and goes on computing. */
 static const char *late_body(tdm_group *group, void *arg)
 {
@@ -204,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hook_takes_each_bucket_through_its_phases),
+        cmocka_unit_test(the_hook_of_the_header_works),
         cmocka_unit_test(a_late_peer_stops_nobodys_backward),
         cmocka_unit_test(unused_parameters_count_as_zero),
         cmocka_unit_test(an_error_of_a_hook_is_told_to_all_ranks),

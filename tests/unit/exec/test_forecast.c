@@ -24,6 +24,7 @@ typedef struct job {
     tdm_dtype precision;
     int nodes;
     int remat;
+    tdm_codec codec;
 } job;
 
 static double own_pss(void)
@@ -50,7 +51,7 @@ static const char *body(tdm_group *group, void *arg)
     tdmi_graph *g = model->build(&config, 2, TDMI_BUILD_LOSS, true);
     const tdmi_pipeline_options pipeline = {.train = true, .world_size = size, .bucket_cap_mb = 2, .first_bucket_mb = 0.5,
                                             .clip = j->clip > 0, .shard = j->shard, .parts = parts, .prefetch = 1, .precision = j->precision,
-                                            .remat = j->remat};
+                                            .remat = j->remat, .compress = {.codec = j->codec, .warmup = 1}};
     CHECK_OK(tdmi_pipeline_run(g, &pipeline));
     const tdmi_exec_options options = {.group = group, .clip = j->clip, .shard = j->shard, .isa = tdmi_cpu_isa(),
                                        .optimizer = {.kind = TDMI_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
@@ -88,10 +89,24 @@ static void ranks_of_a_node_take_what_was_said(void **state)
     (void)state;
     if (IS_SANITIZED)
         skip();
-    const job jobs[] = {{0, 0, TDM_F32, 1, 0}, {1, 0, TDM_F32, 1, 0}, {2, 0, TDM_F32, 1, 0}, {2, 1, TDM_F32, 1, 0}, {1, 0, TDM_BF16, 1, 0},
-                         {2, 0, TDM_F32, 1, 1}};
+    const job jobs[] = {{0, 0, TDM_F32, 1, 0, TDM_CODEC_NONE}, {1, 0, TDM_F32, 1, 0, TDM_CODEC_NONE}, {2, 0, TDM_F32, 1, 0, TDM_CODEC_NONE},
+                        {2, 1, TDM_F32, 1, 0, TDM_CODEC_NONE}, {1, 0, TDM_BF16, 1, 0, TDM_CODEC_NONE},
+                         {2, 0, TDM_F32, 1, 1, TDM_CODEC_NONE}};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         ranks_run(&(ranks_spec){.n = 2, .transport = "shm", .mode = RANKS_PROCESSES, .deadline_s = 60}, body, (void *)(uintptr_t)&jobs[i]);
+}
+
+/* Error feedback, and moments sliced over a node, or whole. */
+static void compressed_ranks_take_what_was_said(void **state)
+{
+    (void)state;
+    if (IS_SANITIZED)
+        skip();
+    const job jobs[] = {{1, 1, TDM_F32, 1, 0, TDM_CODEC_POWERSGD}, {0, 1, TDM_F32, 1, 0, TDM_CODEC_BF16}, {1, 0, TDM_F32, 1, 0, TDM_CODEC_ONEBIT}};
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        ranks_run(&(ranks_spec){.n = 2, .transport = "shm", .mode = RANKS_PROCESSES, .deadline_s = 60}, body, (void *)(uintptr_t)&jobs[i]);
+    const job nodes = {1, 1, TDM_F32, 2, 0, TDM_CODEC_POWERSGD};
+    ranks_run(&(ranks_spec){.n = 4, .transport = "nodes", .mode = RANKS_PROCESSES, .deadline_s = 60}, body, (void *)(uintptr_t)&nodes);
 }
 
 static void ranks_of_two_nodes_take_what_was_said(void **state)
@@ -99,7 +114,7 @@ static void ranks_of_two_nodes_take_what_was_said(void **state)
     (void)state;
     if (IS_SANITIZED)
         skip();
-    const job jobs[] = {{1, 1, TDM_F32, 2, 0}, {3, 1, TDM_F32, 2, 0}};
+    const job jobs[] = {{1, 1, TDM_F32, 2, 0, TDM_CODEC_NONE}, {3, 1, TDM_F32, 2, 0, TDM_CODEC_NONE}};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         ranks_run(&(ranks_spec){.n = 4, .transport = "nodes", .mode = RANKS_PROCESSES, .deadline_s = 60}, body, (void *)(uintptr_t)&jobs[i]);
 }
@@ -109,6 +124,7 @@ int main(void)
     mallopt(M_PERTURB, 0); /* as meson asks for, it would touch what nobody uses */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_a_node_take_what_was_said),
+        cmocka_unit_test(compressed_ranks_take_what_was_said),
         cmocka_unit_test(ranks_of_two_nodes_take_what_was_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

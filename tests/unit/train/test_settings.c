@@ -186,12 +186,14 @@ static void compressions_have_their_numbers_and_their_limits(void **state)
         {"powersgd", NULL, "--shard 2 does not keep", 2},
         {"bf16", NULL, "--shard 3 does not keep", 3},
         {"onebit", "sgd", "--optimizer adamw", 1},
+        {"onebit", NULL, "--offload keeps in a file", 1},
         {"powersgd", NULL, "--precision bf16 travel in halves already", 0},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         o.compress = wrong[i].compress;
         o.optimizer = wrong[i].optimizer;
         o.shard = wrong[i].shard;
+        o.offload = strstr(wrong[i].says, "--offload") != NULL ? "/tmp" : NULL;
         o.precision = strstr(wrong[i].says, "--precision") != NULL ? "bf16" : NULL;
         assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_ERR_INVALID);
         assert_non_null(strstr(tdm_error_text(), wrong[i].says));
