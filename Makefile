@@ -11,7 +11,7 @@ sanitize_options = -Dbuildtype=debugoptimized -Db_lundef=false
 log = meson-logs/testlog.json
 with_torch = meson configure $(BUILD) -Dpytorch=enabled -Dpytorch_python=$(abspath $(VENV))/bin/python && ninja -C $(BUILD)
 
-.PHONY: all help setup demo torch test test-torch test-torch-suite test-asan test-tsan bench install clean
+.PHONY: all help setup demo torch test test-torch test-torch-suite build-asan build-tsan test-asan test-tsan bench install clean
 
 all: ## build/tandem, build/libtandem.so, build/libtandem_train.so
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
@@ -56,17 +56,21 @@ test-torch-suite: ## run PyTorch's own distributed tests on backend tandem
 	@$(with_torch)
 	@TDM_BUILD=$(abspath $(BUILD)) $(VENV)/bin/python tests/pytorch/suite/run_suite.py --logs $(BUILD)/torch-suite
 
-test-asan: ## every test under clang's address and undefined-behaviour sanitizers
+build-asan: ## what test-asan runs
 	@tools/setup.sh build test sanitize
-	@rm -f $(BUILD)-asan/$(log)
 	@CC=clang CXX=clang++ tools/build.sh $(BUILD)-asan $(sanitize_options) -Db_sanitize=address,undefined $(MESON_OPTIONS)
+
+build-tsan: ## what test-tsan runs
+	@tools/setup.sh build test sanitize
+	@CC=clang CXX=clang++ tools/build.sh $(BUILD)-tsan $(sanitize_options) -Db_sanitize=thread $(MESON_OPTIONS)
+
+test-asan: build-asan ## every test under clang's address and undefined-behaviour sanitizers
+	@rm -f $(BUILD)-asan/$(log)
 	@-tests/sanitize.sh meson test -C $(BUILD)-asan --no-rebuild --no-suite guards --timeout-multiplier 4 $(TEST_OPTIONS)
 	@tools/test_summary.py $(BUILD)-asan/$(log)
 
-test-tsan: ## every test under clang's thread sanitizer
-	@tools/setup.sh build test sanitize
+test-tsan: build-tsan ## every test under clang's thread sanitizer
 	@rm -f $(BUILD)-tsan/$(log)
-	@CC=clang CXX=clang++ tools/build.sh $(BUILD)-tsan $(sanitize_options) -Db_sanitize=thread $(MESON_OPTIONS)
 	@-tests/sanitize.sh meson test -C $(BUILD)-tsan --no-rebuild --no-suite guards --timeout-multiplier 8 $(TEST_OPTIONS)
 	@tools/test_summary.py $(BUILD)-tsan/$(log)
 
