@@ -11,7 +11,9 @@
 #include <tandem/group.h>
 #include <tandem/launch.h>
 #include <tandem/message.h>
+#include <tandem/model.h>
 #include <tandem/op.h>
+#include <tandem/own_op.h>
 #include <tandem/progress.h>
 #include <tandem/recorder.h>
 #include <tandem/reducer.h>

@@ -80,7 +80,7 @@ static void bind_parameter(tdmi_exec *exec, tdmi_id t)
         exec_bucket *bucket = &exec->bucket[b];
         const size_t part = bucket->count - first < count - within ? bucket->count - first : count - within;
         bucket->segment[bucket->segment_count++] =
-            (exec_segment){.parameter = t, .first = first, .count = part, .within = within, .decay = p->decay};
+            (exec_segment){.parameter = t, .first = first, .count = part, .within = within, .decay = p->decay, .group = p->group};
         within += part;
     }
 }
@@ -304,6 +304,7 @@ static tdm_status bind_nodes(tdmi_exec *exec)
         return TDM_ERR_NO_MEMORY;
     exec->fused = true;
     exec->body = exec_body(g);
+    exec->loss_node = g->loss < 0 ? -1 : g->tensor[g->loss].producer;
     for (int n = 0; n < g->node_count; n++) {
         tdm_status st = bind_node(exec, &g->node[n], &exec->node[n], &workspace);
         if (st != TDM_OK)

@@ -18,10 +18,18 @@
 
 typedef struct tdmi_exec tdmi_exec;
 
+#define TDMI_GROUPS_MAX 8
+/* What the parameters of one tdmi_tensor.group have of their own. */
+typedef struct tdmi_exec_group {
+    double lr_factor, weight_decay;
+} tdmi_exec_group;
+
 typedef struct tdmi_exec_options {
     tdm_group *group;           /* borrowed; NULL: no communication (evaluation, generation) */
     tdmi_exec *parameters_of;   /* use this executor's parameters (found by name), it must outlive this one; NULL: own */
     tdmi_optimizer optimizer;   /* of a training graph */
+    tdmi_exec_group group_of[TDMI_GROUPS_MAX]; /* by tdmi_tensor.group, */
+    int groups;                 /* so many; 0: all parameters are in group 0, which is as `optimizer` says */
     int shard;                  /* as the pipeline was told */
     const char *offload;        /* a folder: optimizer state lies in a file there instead of in memory; NULL: none */
     double clip;                /* largest gradient norm; 0: the graph was made without clipping */

@@ -32,6 +32,7 @@ typedef struct exec_segment {
     size_t first, count; /* elements from the start of the bucket */
     size_t within;       /* elements of the parameter before: of one that begins in an earlier bucket */
     bool decay;
+    int group;   /* of the optimizer's settings */
     bool copied; /* it has a copy of 16 bits */
 } exec_segment;
 
@@ -62,6 +63,7 @@ struct tdmi_exec {
     char *slab, *workspace;
     char *draw_copies; /* states of the generator; NULL: no mask is drawn again */
     exec_node *node;
+    int loss_node; /* that makes the loss, or -1 */
     int body; /* nodes up to the last backward one: run once a micro-batch */
     exec_bucket *bucket; /* graph->bucket_count */
     tdm_reducer *reducer;
@@ -92,7 +94,7 @@ struct tdmi_exec {
     int micro_batches, micro_batch; /* of it; the one that runs */
     double loss_sum;                /* of the micro-batches so far, on this rank */
     int64_t rows, counted;          /* targets in them; those that are not negative */
-    tdmi_optimizer_step update;
+    tdmi_optimizer_step update[TDMI_GROUPS_MAX]; /* by group of parameters */
     float grad_scale;
     uint64_t sent;         /* bytes, beside the reducer's, since the start */
     int in_flight;         /* reductions and gathers started and not waited for */
@@ -105,6 +107,8 @@ struct tdmi_exec {
     int64_t inside_ns;     /* of advance() without updates, not yet in exposed_ns */
     int64_t updating_ns;   /* of updates inside reductions, not yet in the step's optimizer time */
     tdm_status inside;     /* what went wrong there */
+    const char *bad_own_op; /* the node of a user's own op whose gradient is not finite, and where; NULL: none in this step */
+    size_t bad_own_op_at;
     char bad_loss[TDMI_ERROR_TEXT_MAX]; /* what is wrong with this rank's loss; empty: nothing */
 };
 
@@ -144,7 +148,13 @@ tdm_status exec_gathers_advance(tdmi_exec *exec);
 tdm_status exec_offload(tdmi_exec *exec);
 void exec_offload_end(tdmi_exec *exec);
 void exec_offload_left(tdmi_exec *exec, int bucket);
-/* update.c */
+/* own_op.c: what a user's backward function has written must be finite. */
+tdm_status exec_own_op_look(tdmi_exec *exec, const exec_node *node, int64_t step);
+tdm_status exec_own_op_fail(const tdmi_exec *exec, int64_t step);
+/* update.c: what a group's parameters are updated with, and its learning rate; all groups, once grad_scale is known. */
+int exec_groups(const tdmi_exec *exec);
+tdmi_optimizer exec_group_optimizer(const tdmi_exec *exec, int group, double *lr);
+void exec_update_begin(tdmi_exec *exec, int64_t step, double lr, float grad_scale);
 void exec_update_range(tdmi_exec *exec, int bucket, size_t first, size_t count, const float *gradient);
 /* The whole slice, from its reduced gradient. */
 void exec_update_slice(tdmi_exec *exec, int bucket);

@@ -28,7 +28,11 @@ tdm_status exec_onebit_begin(tdmi_exec *exec, int64_t step, double lr)
     if (!exec->onebit || step <= exec->warmup)
         return TDM_OK;
     tdm_status st = exec->frozen ? TDM_OK : freeze(exec);
-    tdmi_onebit_step_init(&exec->update, &exec->options.optimizer, step, exec->warmup, lr, (float)exec_short_factor(exec));
+    for (int i = 0; i < exec_groups(exec); i++) {
+        double group_lr = lr;
+        const tdmi_optimizer optimizer = exec_group_optimizer(exec, i, &group_lr);
+        tdmi_onebit_step_init(&exec->update[i], &optimizer, step, exec->warmup, group_lr, (float)exec_short_factor(exec));
+    }
     return st;
 }
 
@@ -38,7 +42,7 @@ void exec_onebit_momentum(tdmi_exec *exec, int b)
     float *gradient = tdmi_reducer_bucket_memory(exec->reducer, b);
     for (int s = 0; s < bucket->segment_count; s++) {
         const size_t at = bucket->segment[s].first;
-        tdmi_onebit_momentum(&exec->update, gradient + at, bucket->held[0] + at, bucket->held[1] + at, bucket->segment[s].count);
+        tdmi_onebit_momentum(exec->update, gradient + at, bucket->held[0] + at, bucket->held[1] + at, bucket->segment[s].count);
     }
 }
 
@@ -50,7 +54,7 @@ void exec_onebit_update(tdmi_exec *exec, int b)
         const exec_segment *seg = &bucket->segment[s];
         size_t at, n = exec_piece(seg, bucket->slice_first, bucket->slice_count, &at);
         if (n > 0)
-            tdmi_onebit_update(&exec->update, seg->decay, bucket->part + at, average + at, bucket->held[1] + at, n);
+            tdmi_onebit_update(&exec->update[seg->group], seg->decay, bucket->part + at, average + at, bucket->held[1] + at, n);
         tdmi_onebit_take(average + seg->first, bucket->held[0] + seg->first, bucket->held[1] + seg->first, seg->count);
     }
 }

@@ -157,7 +157,9 @@ static tdm_status run_compute(tdmi_exec *exec, exec_node *node, int64_t step)
     tdmi_kernel_run(node->adds && exec->micro_batch > 0 ? &node->adding : &node->bound, node->in, node->out, exec->workspace);
     if (communicates)
         tdmi_kernels_set_pause(NULL, NULL);
-    return node->op == TDMI_OP_CROSS_ENTROPY && node->phase == TDMI_PHASE_FORWARD ? exec_loss_take(exec, node, step) : TDM_OK;
+    if (node->op == TDMI_OP_CUSTOM_BACKWARD)
+        return exec_own_op_look(exec, node, step);
+    return node - exec->node == exec->loss_node ? exec_loss_take(exec, node, step) : TDM_OK;
 }
 
 /* Time during which at least one bucket was under way: the union of their intervals, which start in order. */
@@ -283,7 +285,7 @@ static tdm_status begin_step(tdmi_exec *exec, int64_t step, double lr)
     if (exec->loss_scale != NULL)
         *exec->loss_scale = exec->options.scaler->scale;
     if (exec->fused)
-        tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step, lr, (float)exec_short_factor(exec));
+        exec_update_begin(exec, step, lr, (float)exec_short_factor(exec));
     if (exec->pieces)
         tdmi_reducer_set_epilogue(exec->reducer, take_piece, exec);
     tdm_status st = exec_codecs_begin(exec, step);

@@ -15,6 +15,30 @@ static const void *reduced_slice(tdmi_exec *exec, int b)
     return exec->graph->compressed ? reduced + exec->bucket[b].slice_first : reduced; /* then all of it is there, in float32 */
 }
 
+int exec_groups(const tdmi_exec *exec)
+{
+    return exec->options.groups > 0 ? exec->options.groups : 1;
+}
+
+tdmi_optimizer exec_group_optimizer(const tdmi_exec *exec, int group, double *lr)
+{
+    tdmi_optimizer optimizer = exec->options.optimizer;
+    if (exec->options.groups > 0) {
+        optimizer.weight_decay = exec->options.group_of[group].weight_decay;
+        *lr *= exec->options.group_of[group].lr_factor;
+    }
+    return optimizer;
+}
+
+void exec_update_begin(tdmi_exec *exec, int64_t step, double lr, float grad_scale)
+{
+    for (int i = 0; i < exec_groups(exec); i++) {
+        double group_lr = lr;
+        const tdmi_optimizer optimizer = exec_group_optimizer(exec, i, &group_lr);
+        tdmi_optimizer_step_init(&exec->update[i], &optimizer, step, group_lr, grad_scale);
+    }
+}
+
 size_t exec_piece(const exec_segment *seg, size_t first, size_t count, size_t *at)
 {
     size_t begin = seg->first > first ? seg->first : first;
@@ -33,8 +57,8 @@ void exec_update_range(tdmi_exec *exec, int b, size_t first, size_t count, const
         float *moment[TDMI_MOMENTS_MAX];
         for (int k = 0; k < TDMI_MOMENTS_MAX; k++)
             moment[k] = bucket->moment[k] == NULL ? NULL : bucket->moment[k] + (at - bucket->slice_first);
-        tdmi_optimizer_update(&exec->update, bucket->segment[s].decay, bucket->part + (at - bucket->part_first), gradient + (at - first),
-                              moment, n);
+        tdmi_optimizer_update(&exec->update[bucket->segment[s].group], bucket->segment[s].decay,
+                              bucket->part + (at - bucket->part_first), gradient + (at - first), moment, n);
     }
     exec_copy_range(exec, b, first, count);
 }

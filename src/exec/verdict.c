@@ -18,6 +18,7 @@ void exec_loss_begin(tdmi_exec *exec)
     exec->loss_sum = 0;
     exec->rows = exec->counted = 0;
     exec->bad_loss[0] = '\0';
+    exec->bad_own_op = NULL;
     exec->skip = false;
 }
 
@@ -50,11 +51,14 @@ static tdm_status bad(tdmi_exec *exec, int64_t step, float loss)
 tdm_status exec_loss_take(tdmi_exec *exec, const exec_node *node, int64_t step)
 {
     const float loss = *(const float *)node->out[0];
-    const int32_t *targets = node->in[1];
-    const int64_t rows = (int64_t)tdmi_shape_count(&node->bound.io.in[1]);
-    int64_t counted = 0;
-    for (int64_t n = 0; n < rows; n++)
-        counted += targets[n] >= 0;
+    int64_t rows = 1, counted = 1; /* of a sum of several losses: all count */
+    if (node->op == TDMI_OP_CROSS_ENTROPY) {
+        const int32_t *targets = node->in[1];
+        rows = (int64_t)tdmi_shape_count(&node->bound.io.in[1]);
+        counted = 0;
+        for (int64_t n = 0; n < rows; n++)
+            counted += targets[n] >= 0;
+    }
     exec->loss_sum += (double)loss;
     exec->rows += rows;
     exec->counted += counted;
@@ -76,6 +80,8 @@ static tdm_status all_can_go_on(const tdmi_exec *exec, int64_t step, const tdmi_
     if (!isfinite(out->loss))
         return tdmi_fail(TDM_ERR_NOT_FINITE, "step %lld: the loss of another rank than %d is not finite; nothing was updated",
                          (long long)step, exec->rank);
+    if (!isfinite(out->grad_norm) && exec->bad_own_op != NULL)
+        return exec_own_op_fail(exec, step);
     if (!isfinite(out->grad_norm))
         return tdmi_fail(TDM_ERR_NOT_FINITE,
                          "step %lld, all ranks: the loss is %g but the gradient's norm is %g; nothing was updated. Lower "
@@ -120,8 +126,7 @@ tdm_status exec_verdict(tdmi_exec *exec, double lr, int64_t step, bool ask_stop,
         return st;
     const int64_t skipped = exec->loss_scale == NULL ? 0 : exec->options.scaler->skipped; /* no step of the optimizer */
     if (!exec->frozen)
-        tdmi_optimizer_step_init(&exec->update, &exec->options.optimizer, step - skipped, lr,
-                                 tdmi_clip_factor(out->grad_norm, exec->options.clip) * (float)(factor * unscale));
+        exec_update_begin(exec, step - skipped, lr, tdmi_clip_factor(out->grad_norm, exec->options.clip) * (float)(factor * unscale));
     exec_commit_begin(exec, step);
     return TDM_OK;
 }

@@ -243,20 +243,61 @@ tdmi_id tdmi_dropout(tdmi_graph *g, const char *label, tdmi_id x, float p)
     return d.node.in[1] < 0 ? -1 : finish(g, &d);
 }
 
-tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdmi_id targets)
+tdmi_id tdmi_cross_entropy_part(tdmi_graph *g, const char *label, tdmi_id logits, tdmi_id targets)
 {
     if (!usable(g, label, 2, (const tdmi_id[]){logits, targets}))
         return -1;
-    if (g->loss >= 0)
-        return tdmi_graph_fail(g, "%s: graph %s has a loss already, %s", label, g->name, g->tensor[g->loss].name);
     draft d = begin(TDMI_OP_CROSS_ENTROPY, label);
     d.node.attr.micro_batches = 1;
     memcpy(d.node.in, (const tdmi_id[]){logits, targets}, 2 * sizeof(tdmi_id));
     d.out[0] = (tdmi_shape){TDM_F32, 1, {1}};
     d.out[1] = without_last(&g->tensor[logits].shape, TDM_F32);
-    g->loss = finish(g, &d);
-    tdmi_graph_output(g, g->loss);
-    return g->loss;
+    return finish(g, &d);
+}
+
+static tdmi_id set_loss(tdmi_graph *g, tdmi_id loss)
+{
+    g->loss = loss;
+    tdmi_graph_output(g, loss);
+    return loss;
+}
+
+static bool has_no_loss(tdmi_graph *g, const char *label)
+{
+    if (g->status == TDM_OK && g->loss >= 0)
+        (void)tdmi_graph_fail(g, "%s: graph %s has a loss already, %s", label, g->name, g->tensor[g->loss].name);
+    return g->status == TDM_OK;
+}
+
+tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdmi_id targets)
+{
+    return has_no_loss(g, label) ? set_loss(g, tdmi_cross_entropy_part(g, label, logits, targets)) : -1;
+}
+
+tdmi_id tdmi_loss_sum(tdmi_graph *g, const char *label, int count, const tdmi_id *parts, const float *weights)
+{
+    if (count < 1 || count > TDMI_LOSSES_MAX)
+        return tdmi_graph_fail(g, "%s: a sum of %d losses; it takes 1 to %d", label, count, TDMI_LOSSES_MAX);
+    if (!has_no_loss(g, label) || !usable(g, label, count, parts))
+        return -1;
+    draft d = begin(TDMI_OP_LOSS_SUM, label);
+    memcpy(d.node.in, parts, (size_t)count * sizeof *parts);
+    memcpy(d.node.attr.weight, weights, (size_t)count * sizeof *weights);
+    d.out[0] = (tdmi_shape){TDM_F32, 1, {1}};
+    return set_loss(g, finish(g, &d));
+}
+
+tdmi_id tdmi_custom(tdmi_graph *g, const char *label, const tdm_own_op *own, int count, const tdmi_id *in, int ndim, const int64_t *dims)
+{
+    if (count < 1 || count > TDM_OWN_OP_INPUTS)
+        return tdmi_graph_fail(g, "%s: an op of %d inputs; it takes 1 to %d", label, count, TDM_OWN_OP_INPUTS);
+    if (!usable(g, label, count, in))
+        return -1;
+    draft d = begin(TDMI_OP_CUSTOM, label);
+    memcpy(d.node.in, in, (size_t)count * sizeof *in);
+    d.node.attr.own = own;
+    d.out[0] = shape_of(TDM_F32, ndim, dims);
+    return finish(g, &d);
 }
 
 tdmi_id tdmi_reshape(tdmi_graph *g, tdmi_id x, int ndim, const int64_t *dims)

@@ -32,6 +32,7 @@ typedef struct tdmi_tensor {
     tdmi_id gradient;  /* of a PARAMETER: its gradient tensor, or -1 (frozen, or before autodiff) */
     tdmi_id parameter; /* of a GRADIENT or COPY: its parameter */
     bool decay;        /* PARAMETER: weight decay applies (matrices and embeddings) */
+    int group;         /* PARAMETER: which of the executor's groups, with their learning rates and weight decays, it is in */
     int bucket;        /* GRADIENT, PARAMETER and COPY after the bucket pass, else -1 */
     size_t offset;     /* after place: bytes from the start of the slab (ACTIVATION, OUTPUT, INPUT); GRADIENT, PARAMETER, COPY:
                           elements from the start of the bucket, after the bucket pass; what is longer than the rest of its
@@ -101,6 +102,12 @@ tdmi_id tdmi_gelu(tdmi_graph *g, const char *label, tdmi_id x);
 tdmi_id tdmi_attention(tdmi_graph *g, const char *label, tdmi_id qkv, int heads);
 tdmi_id tdmi_dropout(tdmi_graph *g, const char *label, tdmi_id x, float p); /* p == 0: x itself */
 tdmi_id tdmi_cross_entropy(tdmi_graph *g, const char *label, tdmi_id logits, tdmi_id targets); /* the loss; sets g->loss */
+/* The same value as a part of a loss: g->loss stays as it is. */
+tdmi_id tdmi_cross_entropy_part(tdmi_graph *g, const char *label, tdmi_id logits, tdmi_id targets);
+/* The loss as a sum of count parts [1], at most TDMI_LOSSES_MAX, each times its weight; sets g->loss. */
+tdmi_id tdmi_loss_sum(tdmi_graph *g, const char *label, int count, const tdmi_id *parts, const float *weights);
+/* y of this shape in float32 = own->forward(in...); at most TDM_OWN_OP_INPUTS float32 inputs. `own` is borrowed. */
+tdmi_id tdmi_custom(tdmi_graph *g, const char *label, const tdm_own_op *own, int count, const tdmi_id *in, int ndim, const int64_t *dims);
 /* Another shape for the same memory and elements, e.g. [B,T,C] as [B, T C]: an alias, no node. */
 tdmi_id tdmi_reshape(tdmi_graph *g, tdmi_id x, int ndim, const int64_t *dims);
 /* The caller reads x after a step (logits for generation): it becomes an OUTPUT and keeps its memory to the end. */

@@ -28,6 +28,10 @@
  * DROPOUT_BACKWARD        dy t, mask                                      dx t (may be dy's memory)          attr.p
  * CROSS_ENTROPY_BACKWARD  logits[N,V] t, targets[N], lse[N], [scale[1]]   dlogits[N,V] t (may be logits' memory), of the mean x scale  attr.micro_batches
  * ADD                     a t, b t                                        y t (may be a's or b's memory)
+ * CUSTOM                  a, [b, c, d] of any shape                       y                                   attr.own: a user's functions
+ * CUSTOM_BACKWARD         dy, y, a, [b, c, d]                             [da, db, dc, dd] t += (parameters: g) attr.own
+ * LOSS_SUM                a[1], [b[1], c[1], d[1]]                        loss[1], of a weight[0] + ...       attr.weight
+ * LOSS_SUM_BACKWARD       [scale[1]]                                      [da[1], ...], of weights x scale    attr.weight
  * LINEAR_GELU             x[N,I] t, w[O,I] t, [b[O]]                      y[N,O] t, z[N,O] t = gelu of y
  * RESIDUAL_LAYERNORM      a[N,C], b[N,C] t, w[C], bias[C]                 y = a + b (may be a's or b's), z t, mean[N], rstd[N]  attr.eps
  * LINEAR_BACKWARD_INPUT_GELU  dz[N,O] t, w[O,I] t, y[N,I] t               dy[N,I] t, of the y whose gelu was the linear's input
@@ -56,6 +60,7 @@
 #include "core/error.h"
 
 #include <tandem/dtype.h>
+#include <tandem/own_op.h>
 
 #define TDMI_OP_MAP(X)                                                                                                 \
     X(EMBEDDING, "embedding")                                                                                          \
@@ -77,6 +82,10 @@
     X(DROPOUT_BACKWARD, "dropout_backward")                                                                            \
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward")                                                                \
     X(ADD, "add")                                                                                                      \
+    X(CUSTOM, "own_op")                                                                                                \
+    X(CUSTOM_BACKWARD, "own_op_backward")                                                                              \
+    X(LOSS_SUM, "loss_sum")                                                                                            \
+    X(LOSS_SUM_BACKWARD, "loss_sum_backward")                                                                          \
     X(LINEAR_GELU, "linear_gelu")                                                                                      \
     X(RESIDUAL_LAYERNORM, "residual_layernorm")                                                                        \
     X(LINEAR_BACKWARD_INPUT_GELU, "linear_backward_input_gelu")                                                        \
@@ -101,6 +110,7 @@ const char *tdmi_op_text(tdmi_op op);
 #define TDMI_DIMS_MAX 4
 #define TDMI_NODE_IN_MAX 6
 #define TDMI_NODE_OUT_MAX 4
+#define TDMI_LOSSES_MAX TDMI_NODE_OUT_MAX
 
 typedef struct tdmi_shape {
     tdm_dtype dtype;
@@ -122,6 +132,8 @@ typedef struct tdmi_attr {
     uint32_t accumulate; /* bit i: output i is added to */
     int micro_batches;   /* CROSS_ENTROPY and its backward: of a step */
     bool again;          /* a forward node that is listed a second time, in backward: its results were not kept */
+    const tdm_own_op *own; /* CUSTOM and its backward: borrowed */
+    float weight[TDMI_LOSSES_MAX]; /* LOSS_SUM and its backward */
     int bucket;          /* communication and optimizer nodes */
     size_t place;        /* GATHER_START, GATHER_WAIT, RELEASE: of the parameters */
     size_t copy_place;   /* and of their 16-bit copies */

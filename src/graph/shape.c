@@ -198,6 +198,30 @@ static const char *cross_entropy(const tdmi_shape *logits, const tdmi_shape *tar
     return NULL;
 }
 
+/* in, out: of the op itself; d_out: what its backward gives, or NULL. */
+static const char *custom(const tdmi_attr *attr, const tdmi_shape *const *in, const tdmi_shape *out, const tdmi_shape *const *d_out)
+{
+    if (attr->own == NULL || attr->own->forward == NULL || attr->own->backward == NULL)
+        return "its forward and backward functions must be given";
+    if (out->dtype != TDM_F32)
+        return "its output must be float32";
+    for (int k = 0; k < TDM_OWN_OP_INPUTS; k++) {
+        if (in[k] != NULL && in[k]->dtype != TDM_F32)
+            return "its inputs must be float32";
+        if (d_out != NULL && d_out[k] != NULL && (in[k] == NULL || !is_real(d_out[k]) || !same_dims(d_out[k], in[k])))
+            return "each gradient must have its input's shape";
+    }
+    return NULL;
+}
+
+static const char *loss_sum(const tdmi_attr *attr, const tdmi_shape *loss, const tdmi_shape *const *parts)
+{
+    for (int k = 0; k < TDMI_LOSSES_MAX; k++)
+        if (!is_vector(parts[k], 1, TDM_F32) || (parts[k] != NULL && !(attr->weight[k] > 0)))
+            return "each part must be float32 [1], with a weight above 0";
+    return is_vector(loss, 1, TDM_F32) ? NULL : "the loss or its scale must be float32 [1]";
+}
+
 const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *const *in, const tdmi_shape *const *out)
 {
     const tdmi_op_info *info = tdmi_op_info_of(op);
@@ -262,6 +286,11 @@ const char *tdmi_op_fault(tdmi_op op, const tdmi_attr *attr, const tdmi_shape *c
     case TDMI_OP_LINEAR_BACKWARD_INPUT_GELU:
         return tdmi_shape_equal(in[2], out[0]) ? linear(in[0], out[0], in[1], NULL, in[0]->dtype, TDM_F32)
                                                : "dy must have y's shape and type";
+    case TDMI_OP_CUSTOM: return custom(attr, in, out[0], NULL);
+    case TDMI_OP_CUSTOM_BACKWARD:
+        return tdmi_shape_equal(in[0], in[1]) ? custom(attr, in + 2, in[1], out) : "dy must have y's shape";
+    case TDMI_OP_LOSS_SUM: return loss_sum(attr, out[0], in);
+    case TDMI_OP_LOSS_SUM_BACKWARD: return loss_sum(attr, in[0], out);
     case TDMI_OP_VERDICT: return is_vector(in[0], 1, TDM_F32) ? NULL : "the loss must be float32 [1]";
     case TDMI_OP_BUCKET_START:
     case TDMI_OP_BUCKET_WAIT:

@@ -44,6 +44,10 @@
     X(ATTENTION_BACKWARD, SIMD(attention_backward) &tdmi_plain_attention_backward)                                     \
     X(DROPOUT_BACKWARD, SIMD(dropout_backward) &tdmi_plain_dropout_backward)                                           \
     X(CROSS_ENTROPY_BACKWARD, SIMD(cross_entropy_backward) &tdmi_plain_cross_entropy_backward)                         \
+    X(CUSTOM, &tdmi_plain_custom)                                                                                      \
+    X(CUSTOM_BACKWARD, &tdmi_plain_custom_backward)                                                                    \
+    X(LOSS_SUM, &tdmi_plain_loss_sum)                                                                                  \
+    X(LOSS_SUM_BACKWARD, &tdmi_plain_loss_sum_backward)                                                                \
     X(LINEAR_GELU, ONEDNN(linear_gelu) SIMD(linear_gelu) SIMD(linear_gelu_widened) &tdmi_plain_linear_gelu)           \
     X(RESIDUAL_LAYERNORM, SIMD(residual_layernorm) &tdmi_plain_residual_layernorm)                                     \
     X(LINEAR_BACKWARD_INPUT_GELU, ONEDNN(linear_backward_input_gelu) SIMD(linear_backward_input_gelu)                  \

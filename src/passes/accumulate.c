@@ -14,8 +14,13 @@ tdm_status tdmi_pass_accumulate(tdmi_graph *g, const tdmi_pipeline_options *opti
     if (k < 1)
         return tdmi_fail(TDM_ERR_INVALID, "a step of %d micro-batches: at least 1", k);
     g->micro_batches = k;
-    for (int i = 0; i < g->node_count; i++)
-        if (g->node[i].op == TDMI_OP_CROSS_ENTROPY)
-            g->node[i].attr.micro_batches = k;
+    for (int i = 0; i < g->node_count; i++) {
+        tdmi_node *n = &g->node[i];
+        if (n->op == TDMI_OP_CROSS_ENTROPY)
+            n->attr.micro_batches = k;
+        for (int part = 0; part < n->in_count && n->op == TDMI_OP_LOSS_SUM; part++)
+            if (n->in[part] >= 0 && g->node[g->tensor[n->in[part]].producer].op != TDMI_OP_CROSS_ENTROPY)
+                n->attr.weight[part] /= (float)k;
+    }
     return TDM_OK;
 }

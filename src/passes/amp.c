@@ -67,6 +67,7 @@ static tdm_dtype type_of_input(const casting *c, const tdmi_node *n, int k)
     switch (n->op) {
     case TDMI_OP_LINEAR: return is_narrow(c->g, n) && k < 2 ? c->half : TDM_F32;
     case TDMI_OP_ATTENTION: return is_narrow(c->g, n) ? c->half : TDM_F32;
+    case TDMI_OP_CUSTOM:
     case TDMI_OP_LAYERNORM: return TDM_F32;
     case TDMI_OP_RESIDUAL: return k == 0 ? TDM_F32 : own;
     default: return own;

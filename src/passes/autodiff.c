@@ -84,6 +84,12 @@ static bool may_add(const tape *t, tdmi_id sum, tdmi_id root)
     return true;
 }
 
+/* Whether output k is the gradient of a weight, whose type it has even where nobody needs it. */
+static bool is_of_weight(tdmi_op op, int k)
+{
+    return op == TDMI_OP_LINEAR_BACKWARD_WEIGHT || (op == TDMI_OP_LAYERNORM_BACKWARD && k > 0);
+}
+
 /* Output k of the draft is a contribution to the gradient of x, or, where that is not needed, goes nowhere. */
 static void output(tape *t, draft *d, int k, tdmi_id x)
 {
@@ -91,6 +97,8 @@ static void output(tape *t, draft *d, int k, tdmi_id x)
         x = t->g->tensor[x].parameter;
     const tdmi_id root = tdmi_graph_root(t->g, x), sum = *gradient_of(t, x);
     tdmi_id into = -1;
+    if (!t->needed[root] && (tdmi_op_info_of(d->node.op)->optional_out >> k & 1u) != 0)
+        return;
     if (t->needed[root]) {
         d->of[k] = x;
         if (sum >= 0 && (tdmi_op_info_of(d->node.op)->accumulates >> k & 1u) != 0 && may_add(t, sum, root)) {
@@ -99,6 +107,8 @@ static void output(tape *t, draft *d, int k, tdmi_id x)
         }
     }
     d->node.out[k] = new_gradient(t, x, into);
+    if (!t->needed[root] && is_of_weight(d->node.op, k) && d->node.out[k] >= 0)
+        t->g->tensor[d->node.out[k]].shape.dtype = t->g->gradient_type;
 }
 
 /* A parameter's gradient has one memory, its bucket: all its uses must be able to add to it. */
@@ -153,7 +163,7 @@ static void inputs(draft *d, int count, const tdmi_id *in)
 static void linear(tape *t, const tdmi_node *n, tdmi_id dy)
 {
     const tdmi_id x = n->in[0], w = n->in[1], b = n->in[2];
-    if (t->needed[source_of(t, w)]) {
+    if (t->needed[source_of(t, w)] || (b >= 0 && t->needed[source_of(t, b)])) {
         draft d = begin(n, TDMI_OP_LINEAR_BACKWARD_WEIGHT);
         inputs(&d, 2, (const tdmi_id[]){dy, x});
         output(t, &d, 0, w);
@@ -185,6 +195,26 @@ static void layernorm(tape *t, const tdmi_node *n, tdmi_id dy)
     inputs(&d, 5, (const tdmi_id[]){dy, n->in[0], n->in[1], n->out[1], n->out[2]});
     for (int k = 0; k < 3; k++)
         output(t, &d, k, n->in[k]);
+    finish(t, n, &d);
+}
+
+static void custom(tape *t, const tdmi_node *n, tdmi_id dy)
+{
+    draft d = begin(n, TDMI_OP_CUSTOM_BACKWARD);
+    inputs(&d, 6, (const tdmi_id[]){dy, n->out[0], n->in[0], n->in[1], n->in[2], n->in[3]});
+    for (int k = 0; k < n->in_count; k++)
+        if (n->in[k] >= 0)
+            output(t, &d, k, n->in[k]);
+    finish(t, n, &d);
+}
+
+static void loss_sum(tape *t, const tdmi_node *n)
+{
+    draft d = begin(n, TDMI_OP_LOSS_SUM_BACKWARD);
+    d.node.in[0] = tdmi_graph_find(t->g, TDMI_LOSS_SCALE);
+    for (int k = 0; k < n->in_count; k++)
+        if (n->in[k] >= 0)
+            output(t, &d, k, n->in[k]);
     finish(t, n, &d);
 }
 
@@ -229,8 +259,10 @@ static tdm_status backward_of(tape *t, const tdmi_node *n, tdmi_id dy)
     case TDMI_OP_DROPOUT: simple(t, n, TDMI_OP_DROPOUT_BACKWARD, 2, (const tdmi_id[]){dy, n->in[1]}); break;
     case TDMI_OP_CROSS_ENTROPY:
         simple(t, n, TDMI_OP_CROSS_ENTROPY_BACKWARD, 4,
-               (const tdmi_id[]){n->in[0], n->in[1], n->out[1], tdmi_graph_find(t->g, TDMI_LOSS_SCALE)});
+               (const tdmi_id[]){n->in[0], n->in[1], n->out[1], dy >= 0 ? dy : tdmi_graph_find(t->g, TDMI_LOSS_SCALE)});
         break;
+    case TDMI_OP_CUSTOM: custom(t, n, dy); break;
+    case TDMI_OP_LOSS_SUM: loss_sum(t, n); break;
     default:
         return tdmi_fail(TDM_ERR_UNSUPPORTED, "%s %s has no gradient", tdmi_op_text(n->op), n->label);
     }

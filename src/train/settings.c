@@ -225,25 +225,11 @@ void tdmi_settings_compress_text(const tdmi_settings *s, char out[32])
         snprintf(out, 32, "%s", name);
 }
 
-tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
+tdm_status tdmi_settings_resolve_step(const tdm_train_options *o, tdmi_settings *s)
 {
-    *s = (tdmi_settings){.options = *o};
-    tdm_status st = resolve_model(o, s);
-    if (st == TDM_OK)
-        st = resolve_optimizer(o, s);
-    int steps = 0;
-    if (st == TDM_OK)
-        st = choose_int("batch", o->batch, s->model->defaults.batch, 1, 1 << 20, &s->batch);
+    tdm_status st = resolve_optimizer(o, s);
     if (st == TDM_OK)
         st = choose_int("accum", o->accum, 1, 1, 1 << 16, &s->micro_batches);
-    if (st == TDM_OK && o->steps != TDM_UNSET)
-        st = choose_int("steps", o->steps, 0, 1, STEPS_MAX, &steps);
-    if (st == TDM_OK && o->steps == TDM_UNSET)
-        st = choose_int("epochs", o->epochs, 1, 1, 1000000, &s->epochs);
-    if (st == TDM_OK && o->steps != TDM_UNSET && o->epochs != TDM_UNSET)
-        st = tdmi_fail(TDM_ERR_INVALID, "--steps %d and --epochs %d: give one of them", o->steps, o->epochs);
-    if (st == TDM_OK)
-        st = choose_double("val-fraction", o->val_fraction, 0.05, 0, false, 0.9, &s->val_fraction);
     if (st == TDM_OK)
         st = resolve_precision(o, s);
     if (st == TDM_OK)
@@ -255,6 +241,28 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
     if (st == TDM_OK)
         st = resolve_compress(o, s);
     if (st == TDM_OK)
+        st = resolve_buckets(o, s);
+    return st == TDM_OK ? resolve_remat(o, s) : st;
+}
+
+tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
+{
+    *s = (tdmi_settings){.options = *o};
+    tdm_status st = resolve_model(o, s);
+    if (st == TDM_OK)
+        st = tdmi_settings_resolve_step(o, s);
+    int steps = 0;
+    if (st == TDM_OK)
+        st = choose_int("batch", o->batch, s->model->defaults.batch, 1, 1 << 20, &s->batch);
+    if (st == TDM_OK && o->steps != TDM_UNSET)
+        st = choose_int("steps", o->steps, 0, 1, STEPS_MAX, &steps);
+    if (st == TDM_OK && o->steps == TDM_UNSET)
+        st = choose_int("epochs", o->epochs, 1, 1, 1000000, &s->epochs);
+    if (st == TDM_OK && o->steps != TDM_UNSET && o->epochs != TDM_UNSET)
+        st = tdmi_fail(TDM_ERR_INVALID, "--steps %d and --epochs %d: give one of them", o->steps, o->epochs);
+    if (st == TDM_OK)
+        st = choose_double("val-fraction", o->val_fraction, 0.05, 0, false, 0.9, &s->val_fraction);
+    if (st == TDM_OK)
         st = choose_int("save-every", o->save_every, 0, 0, STEPS_MAX, &s->save_every);
     if (st == TDM_OK)
         st = choose_int("keep", o->keep, 3, 1, 1000000, &s->keep);
@@ -263,10 +271,6 @@ tdm_status tdmi_settings_resolve(const tdm_train_options *o, tdmi_settings *s)
         st = choose_int("eval-every", o->eval_every, 0, 1, STEPS_MAX, &every);
         s->eval_every = every;
     }
-    if (st == TDM_OK)
-        st = resolve_buckets(o, s);
-    if (st == TDM_OK)
-        st = resolve_remat(o, s);
     if (st == TDM_OK && (o->trace_from == TDM_UNSET) != (o->trace_to == TDM_UNSET))
         st = tdmi_fail(TDM_ERR_INVALID, "--trace takes FROM:TO, two steps");
     if (st == TDM_OK && o->trace_from != TDM_UNSET && (o->trace_from < 1 || o->trace_to < o->trace_from))

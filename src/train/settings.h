@@ -38,6 +38,9 @@ typedef struct tdmi_settings {
 
 /* TDM_ERR_INVALID names the option, its value and what is allowed. */
 tdm_status tdmi_settings_resolve(const tdm_train_options *options, tdmi_settings *out);
+/* The part of it that says how a step is made and updates: optimizer, accum, precision, shard, prefetch, compress, bucket_mb, remat.
+ * Needs out->options and the defaults of out->model. */
+tdm_status tdmi_settings_resolve_step(const tdm_train_options *options, tdmi_settings *out);
 /* Once the number of batches of an epoch is known: fills steps and eval_every, and fits a default warm-up to short runs. */
 tdm_status tdmi_settings_set_epoch(tdmi_settings *settings, int64_t batches_an_epoch);
 /* As it is written on a command line, with its number: "powersgd:4". */

@@ -31,12 +31,13 @@ SEES = {
     "exec": "core trace graph passes kernels ddp group optim",
     "models": "core graph optim data exec",
     "doctor": "core trace",
+    "model_api": "core trace graph passes exec models data optim train",
     "train": "core trace models data checkpoint passes kernels exec optim measure",
     "cli": "measure",
 }
 # These may include no public header but the ones that say what a status, a dtype and a codec are.
 NO_GROUPS = {"graph", "passes", "kernels", "optim", "data", "checkpoint", "measure", "core", "trace"}
-PLAIN_PUBLIC = {"tandem/base.h", "tandem/config.h", "tandem/status.h", "tandem/dtype.h", "tandem/compress.h"}
+PLAIN_PUBLIC = {"tandem/base.h", "tandem/config.h", "tandem/status.h", "tandem/dtype.h", "tandem/compress.h", "tandem/own_op.h"}
 
 # foreign header -> the place that may include it, or places.
 HOMES = {

@@ -13,6 +13,8 @@ extern const tdmi_kernel tdmi_plain_gelu, tdmi_plain_gelu_backward;
 extern const tdmi_kernel tdmi_plain_attention, tdmi_plain_attention_backward;
 extern const tdmi_kernel tdmi_plain_linear_gelu, tdmi_plain_residual_layernorm, tdmi_plain_linear_backward_input_gelu;
 extern const tdmi_kernel tdmi_plain_dropout, tdmi_plain_dropout_backward;
+extern const tdmi_kernel tdmi_plain_custom, tdmi_plain_custom_backward;
+extern const tdmi_kernel tdmi_plain_loss_sum, tdmi_plain_loss_sum_backward;
 extern const tdmi_kernel tdmi_plain_cross_entropy, tdmi_plain_cross_entropy_backward;
 
 #endif

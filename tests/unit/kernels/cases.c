@@ -29,6 +29,25 @@ static tdmi_shape shape(tdm_dtype dtype, int ndim, int64_t a, int64_t b, int64_t
     return (tdmi_shape){.dtype = dtype, .ndim = ndim, .dims = {a, b, c}};
 }
 
+/* y = a a w, w along the last dimension. */
+static void own_forward(void *user, const tdm_own_shapes *s, const float *const *in, float *out)
+{
+    (void)user;
+    for (size_t i = 0; i < s->out.count; i++)
+        out[i] = in[0][i] * in[0][i] * in[1][i % s->in[1].count];
+}
+
+static void own_backward(void *user, const tdm_own_shapes *s, const float *const *in, const float *out, const float *d_out, float *const *d_in)
+{
+    (void)user, (void)out;
+    for (size_t i = 0; i < s->out.count; i++) {
+        d_in[0][i] += 2 * in[0][i] * in[1][i % s->in[1].count] * d_out[i];
+        d_in[1][i % s->in[1].count] += in[0][i] * in[0][i] * d_out[i];
+    }
+}
+
+static const tdm_own_op own_op = {.forward = own_forward, .backward = own_backward};
+
 #define F32(ndim, ...) shape(TDM_F32, ndim, __VA_ARGS__)
 #define ABSENT shape(TDM_F32, -1, 0, 0, 0)
 
@@ -70,9 +89,13 @@ static void shapes(tdmi_kernel_io *io, const case_sizes *s)
     case TDMI_OP_GELU_BACKWARD: IN(btc_t, btc_t), OUT(btc_t); break;
     case TDMI_OP_ATTENTION_BACKWARD: IN(btc_t, qkv_t, btc_t, lse), OUT(qkv_t); break;
     case TDMI_OP_CROSS_ENTROPY_BACKWARD: IN(btv_t, tokens, bt, one), OUT(btv_t); break;
+    case TDMI_OP_CUSTOM: IN(btc, c, ABSENT, ABSENT), OUT(btc); break;
+    case TDMI_OP_CUSTOM_BACKWARD: IN(btc, btc, btc, c, ABSENT, ABSENT), OUT(btc, c_g, ABSENT, ABSENT); break;
+    case TDMI_OP_LOSS_SUM: IN(one, one, ABSENT, ABSENT), OUT(one); break;
+    case TDMI_OP_LOSS_SUM_BACKWARD: IN(one), OUT(one, one, ABSENT, ABSENT); break;
     default: fail_msg("%s is not an op of kernels", tdmi_op_text(io->op));
     }
-    io->attr = (tdmi_attr){.eps = 1e-5f, .heads = (int)H, .p = 0.2f, .micro_batches = s->micro_batches > 0 ? s->micro_batches : 1, .accumulate = s->accumulate};
+    io->attr = (tdmi_attr){.own = &own_op, .weight = {0.5f, 2.0f}, .eps = 1e-5f, .heads = (int)H, .p = 0.2f, .micro_batches = s->micro_batches > 0 ? s->micro_batches : 1, .accumulate = s->accumulate};
 }
 
 /* Contents by dtype: floats in -spread..spread, tokens below V, masks of 0 and 1. */

@@ -110,6 +110,18 @@ static void cross_entropy_gradient_equals_differences(void **state)
     check(TDMI_OP_CROSS_ENTROPY, TDMI_OP_CROSS_ENTROPY_BACKWARD, (int[]){0, 1, 9, -1}, (int[]){0});
 }
 
+static void gradients_of_an_own_op_equal_differences(void **state)
+{
+    (void)state;
+    check(TDMI_OP_CUSTOM, TDMI_OP_CUSTOM_BACKWARD, (int[]){-1, 8, 0, 1, -1, -1}, (int[]){0, 1});
+}
+
+static void gradients_of_a_sum_of_losses_equal_differences(void **state)
+{
+    (void)state;
+    check(TDMI_OP_LOSS_SUM, TDMI_OP_LOSS_SUM_BACKWARD, (int[]){-1}, (int[]){0, 1});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +132,8 @@ int main(void)
         cmocka_unit_test(attention_gradient_equals_differences),
         cmocka_unit_test(dropout_gradient_equals_differences),
         cmocka_unit_test(cross_entropy_gradient_equals_differences),
+        cmocka_unit_test(gradients_of_an_own_op_equal_differences),
+        cmocka_unit_test(gradients_of_a_sum_of_losses_equal_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
 }
