@@ -96,7 +96,7 @@ static void a_warm_step_allocates_nothing(void **state)
     }
 }
 
-/* Rank 2 of 4 overflows in steps 3 and 4. */
+/* Report 34. Rank 2 of 4 overflows in steps 3 and 4. */
 static void all_ranks_skip_the_step_that_overflows_on_one(void **state)
 {
     (void)state;
