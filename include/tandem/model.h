@@ -145,6 +145,16 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_training_loss(const tdm_training *training
 TDM_API TDM_MUST_CHECK tdm_status tdm_training_read(tdm_training *training, const char *name, float *values, size_t count);
 TDM_API TDM_MUST_CHECK tdm_status tdm_training_write(tdm_training *training, const char *name, const float *values, size_t count);
 
+/* Checkpoints: folder/step-N with model.safetensors and optimizer.safetensors, whole or not there at all. Any number of ranks, any stage of
+ * sharding and any precision goes on from one. Collective.
+ *   save  makes the folder; keep: so many of the newest stay, 0: all
+ *   load  the newest whole one; the steps of the training go on from there. After an error the training can only be destroyed
+ * Errors  TDM_ERR_BAD_FILE none, or of another model | TDM_ERR_UNSUPPORTED compress, whose state it does not hold | TDM_ERR_NO_SPACE */
+TDM_API TDM_MUST_CHECK tdm_status tdm_training_save(tdm_training *training, const char *folder, int keep);
+TDM_API TDM_MUST_CHECK tdm_status tdm_training_load(tdm_training *training, const char *folder);
+/* Steps done, those before a load included. */
+TDM_API int64_t tdm_training_steps(const tdm_training *training);
+
 /* ---- a second model that reads the training's parameters ---- */
 
 typedef struct tdm_evaluation tdm_evaluation;

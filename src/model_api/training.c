@@ -184,6 +184,11 @@ void tdm_training_destroy(tdm_training *t)
     tdmi_free(t);
 }
 
+int64_t tdm_training_steps(const tdm_training *t)
+{
+    return t->step;
+}
+
 void *tdm_training_input(tdm_training *t, const char *name)
 {
     return memory_by_name(t->graph, t->exec, name, TDMI_ROLE_INPUT);

@@ -31,7 +31,7 @@ SEES = {
     "exec": "core trace graph passes kernels ddp group optim",
     "models": "core graph optim data exec",
     "doctor": "core trace",
-    "model_api": "core trace graph passes exec models data optim train",
+    "model_api": "core trace graph kernels passes exec models data checkpoint optim train",
     "train": "core trace models data checkpoint passes kernels exec optim measure",
     "cli": "measure",
 }
