@@ -90,6 +90,15 @@ static bool is_of_weight(tdmi_op op, int k)
     return op == TDMI_OP_LINEAR_BACKWARD_WEIGHT || (op == TDMI_OP_LAYERNORM_BACKWARD && k > 0);
 }
 
+/* Whether an output before k is a contribution to the same gradient: an op that has one tensor as two inputs. */
+static bool has_another(const tape *t, const draft *d, int k, tdmi_id root)
+{
+    for (int j = 0; j < k; j++)
+        if (d->of[j] >= 0 && tdmi_graph_root(t->g, d->of[j]) == root)
+            return true;
+    return false;
+}
+
 /* Output k of the draft is a contribution to the gradient of x, or, where that is not needed, goes nowhere. */
 static void output(tape *t, draft *d, int k, tdmi_id x)
 {
@@ -101,7 +110,8 @@ static void output(tape *t, draft *d, int k, tdmi_id x)
         return;
     if (t->needed[root]) {
         d->of[k] = x;
-        if (sum >= 0 && (tdmi_op_info_of(d->node.op)->accumulates >> k & 1u) != 0 && may_add(t, sum, root)) {
+        if (sum >= 0 && (tdmi_op_info_of(d->node.op)->accumulates >> k & 1u) != 0 && may_add(t, sum, root) &&
+            !has_another(t, d, k, root)) {
             into = sum;
             d->node.attr.accumulate |= 1u << k;
         }

@@ -52,10 +52,33 @@ static tdmi_id linear(maker *m, tdmi_id x, int64_t out)
     return tdmi_linear(m->g, name(m, "linear"), x, w, b);
 }
 
+/* y = x sin(z): a user's own op. */
+static void own_forward(void *user, const tdm_own_shapes *s, const float *const *in, float *out)
+{
+    (void)user;
+    for (size_t i = 0; i < s->out.count; i++)
+        out[i] = in[0][i] * sinf(in[1][i]);
+}
+
+static void own_backward(void *user, const tdm_own_shapes *s, const float *const *in, const float *out, const float *d_out, float *const *d_in)
+{
+    (void)user, (void)out;
+    for (size_t i = 0; i < s->out.count; i++) {
+        d_in[0][i] += d_out[i] * sinf(in[1][i]);
+        d_in[1][i] += d_out[i] * in[0][i] * cosf(in[1][i]);
+    }
+}
+
+static const tdm_own_op own_op = {.forward = own_forward, .backward = own_backward};
+
 static tdmi_id next(maker *m)
 {
     const tdmi_id x = m->stream[m->streams - 1];
-    switch (below(m, 7)) {
+    switch (below(m, 8)) {
+    case 6: {
+        const tdmi_id in[] = {x, m->stream[below(m, (uint32_t)m->streams)]}; /* often x twice */
+        return tdmi_custom(m->g, name(m, "own"), &own_op, 2, in, 3, (const int64_t[]){BATCH, TIME, WIDTH});
+    }
     case 0: return tdmi_gelu(m->g, name(m, "gelu"), x);
     case 1: {
         const tdmi_id w = parameter(m, "s", WIDTH, 0), b = parameter(m, "t", WIDTH, 0);
