@@ -89,6 +89,19 @@ static void stage_two_keeps_fewer_gradients(void **state)
     assert_true(clipped.gradient_nbytes == two.gradient_nbytes); /* and kept slices */
 }
 
+/* As threads: where the thread sanitizer sees who touches gradients whose memory is used again. */
+static void ranks_that_are_threads_reuse_gradients_too(void **state)
+{
+    (void)state;
+    for (int clip = 0; clip < 2; clip++) {
+        tiny_run slices = run_on(4, "shm", 1, clip), *run = tiny_run_create(2, clip);
+        run->dropout = 0.1f;
+        ranks_run(&(ranks_spec){.n = 4, .transport = "shm", .mode = RANKS_THREADS}, tiny_run_body, run);
+        assert_same(&slices, run);
+        tiny_run_free(run);
+    }
+}
+
 static void how_far_ahead_units_come_changes_only_memory(void **state)
 {
     (void)state;
@@ -119,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_stages_give_the_same_bits),
+        cmocka_unit_test(ranks_that_are_threads_reuse_gradients_too),
         cmocka_unit_test(how_far_ahead_units_come_changes_only_memory),
         cmocka_unit_test(micro_batches_gather_once_more_each),
         cmocka_unit_test(in_16_bits_too_all_stages_give_the_same_bits),
