@@ -146,7 +146,7 @@ static const char *steps(tdm_group *group, tiny_run *run, tiny_model *m)
         tdmi_step_result r;
         m->step = step;
         tdmi_rng_seed(&m->rng, step * 8 + (uint32_t)m->rank);
-        CHECK_OK(tdmi_exec_step(m->exec, step, m->graph->micro_batches - run->short_by, 1e-2, false, false, &r));
+        CHECK_OK(tdmi_exec_step(m->exec, step, m->graph->micro_batches - run->short_by, run->lr > 0 ? run->lr : 1e-2, false, false, &r));
         if (step == TINY_STEPS || !run->late)
             CHECK_OK(tdmi_exec_settle(m->exec));
         if (!run->late)

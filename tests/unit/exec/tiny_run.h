@@ -13,6 +13,7 @@ typedef struct tiny_run {
     /* asked */
     int shard, prefetch;
     double clip;
+    double lr;         /* 0: 0.01 */
     double bucket_mb;
     float dropout;
     tdm_dtype precision;
