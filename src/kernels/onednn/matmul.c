@@ -73,7 +73,7 @@ static void make_primitive(void *arg, const tdmi_matmul_shape *s, dnnl_status_t 
     dnnl_post_ops_t post = NULL;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_matmul_desc_t op;
-    *st = describe(&p->desc[ARG_A], p->m, s->k, s->a, s->type);
+    *st = describe(&p->desc[ARG_A], p->m, s->k, s->makes_a ? (tdmi_matrix){s->k, 1} : s->a, s->type);
     if (*st == dnnl_success)
         *st = describe(&p->desc[ARG_B], s->k, p->n, s->b, s->type);
     if (*st == dnnl_success)
@@ -157,6 +157,15 @@ static dnnl_status_t make_all(tdmi_matmul *matmul)
     return dnnl_success;
 }
 
+/* What a thread needs: scratch memory, and behind it the rows of A that it makes. */
+static size_t room_nbytes(const tdmi_matmul *matmul)
+{
+    const tdmi_matmul_shape *s = &matmul->shape;
+    const int64_t rows = s->tile < s->m ? s->tile : s->m;
+    const size_t made = s->makes_a ? (size_t)(rows * s->k) * tdm_dtype_size(s->type) : 0;
+    return matmul->scratch_nbytes + ((made + 4095) & ~(size_t)4095);
+}
+
 tdm_status tdmi_matmul_create(const tdmi_matmul_shape *shape, tdmi_matmul **out, size_t *workspace_nbytes)
 {
     pthread_once(&once, make_engine);
@@ -177,7 +186,7 @@ tdm_status tdmi_matmul_create(const tdmi_matmul_shape *shape, tdmi_matmul **out,
                          "oneDNN %s makes no product of [%lld,%lld] and [%lld,%lld] (its status %d)", tdmi_onednn_version(),
                          (long long)shape->m, (long long)shape->k, (long long)shape->k, (long long)shape->n, (int)st);
     }
-    *workspace_nbytes = matmul->scratch_nbytes * (size_t)tdmi_kernels_threads();
+    *workspace_nbytes = room_nbytes(matmul) * (size_t)tdmi_kernels_threads();
     *out = matmul;
     return TDM_OK;
 }
@@ -207,8 +216,7 @@ typedef struct operands {
     const float *bias;
     char *c;
     char *workspace;
-    tdmi_matmul_after after; /* NULL: nothing */
-    void *after_arg;
+    tdmi_matmul_hooks hooks;
 } operands;
 
 static void fill_nan(const tdmi_matmul_shape *s, const tile *t, void *c)
@@ -229,14 +237,17 @@ static void run_tile(void *arg, int64_t index, int worker)
     const tile *t = &o->matmul->tiles[index];
     const int64_t size = (int64_t)tdm_dtype_size(s->type), c_size = (int64_t)tdm_dtype_size(s->c_type);
     char *c = o->c + t->first * (s->cut_rows ? s->c.row : s->c.column) * c_size;
+    char *scratch = o->workspace + (size_t)worker * room_nbytes(o->matmul);
     const char *a = o->a + (s->cut_rows ? t->first * s->a.row : 0) * size, *b = o->b + (s->cut_rows ? 0 : t->first * s->b.column) * size;
+    if (s->makes_a) {
+        o->hooks.before(o->hooks.arg, t->first, t->size, scratch + o->matmul->scratch_nbytes);
+        a = scratch + o->matmul->scratch_nbytes;
+    }
     /* the C interface takes one kind of pointer for what is read and what is written */
     dnnl_status_t st = dnnl_memory_set_data_handle(t->memory[ARG_A], (void *)(uintptr_t)a);
     st = st != dnnl_success ? st : dnnl_memory_set_data_handle(t->memory[ARG_B], (void *)(uintptr_t)b);
     st = st != dnnl_success ? st : dnnl_memory_set_data_handle(t->memory[ARG_C], c);
-    st = st != dnnl_success ? st
-                            : dnnl_memory_set_data_handle(t->memory[ARG_SCRATCH],
-                                                          o->workspace + (size_t)worker * o->matmul->scratch_nbytes);
+    st = st != dnnl_success ? st : dnnl_memory_set_data_handle(t->memory[ARG_SCRATCH], scratch);
     if (st == dnnl_success && s->bias)
         st = dnnl_memory_set_data_handle(t->memory[ARG_BIAS], (void *)(uintptr_t)(o->bias + (s->cut_rows ? 0 : t->first)));
     const dnnl_exec_arg_t args[ARG_COUNT] = {{DNNL_ARG_SRC, t->memory[ARG_A]},
@@ -250,10 +261,10 @@ static void run_tile(void *arg, int64_t index, int worker)
         st = dnnl_stream_wait(t->stream);
     if (st != dnnl_success)
         fill_nan(s, t, c);
-    if (o->after != NULL && s->cut_rows)
-        o->after(o->after_arg, t->first, t->size, 0, s->n);
-    else if (o->after != NULL)
-        o->after(o->after_arg, 0, s->m, t->first, t->size);
+    if (o->hooks.after != NULL && s->cut_rows)
+        o->hooks.after(o->hooks.arg, t->first, t->size, 0, s->n);
+    else if (o->hooks.after != NULL)
+        o->hooks.after(o->hooks.arg, 0, s->m, t->first, t->size);
 }
 
 /* The tiles are shared out here; inside one, oneDNN must not use threads of its own. */
@@ -263,14 +274,9 @@ static void run_tiles(void *arg)
     tdmi_kernels_tiles(o->matmul->tile_count, run_tile, arg);
 }
 
-void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace)
+void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
+                     const tdmi_matmul_hooks *hooks)
 {
-    tdmi_matmul_run_and(matmul, a, b, bias, c, workspace, NULL, NULL);
-}
-
-void tdmi_matmul_run_and(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
-                         tdmi_matmul_after after, void *arg)
-{
-    operands o = {matmul, a, b, bias, c, workspace, after, arg};
+    operands o = {matmul, a, b, bias, c, workspace, hooks != NULL ? *hooks : (tdmi_matmul_hooks){0}};
     tdmi_kernels_on_one_thread(run_tiles, &o);
 }

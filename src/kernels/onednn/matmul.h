@@ -17,6 +17,7 @@ typedef struct tdmi_matmul_shape {
     bool bias;           /* adds one value a column of C */
     bool add;            /* C += A B */
     bool cut_rows;       /* tiles are rows of C, else columns */
+    bool makes_a;        /* rows of A are made where they are needed (tdmi_matmul_hooks.before), plain; only with cut_rows */
     int64_t tile;        /* rows or columns of a tile */
     tdm_dtype type, c_type; /* F32 or BF16: of A and B, and of C; a bias is F32 */
 } tdmi_matmul_shape;
@@ -27,10 +28,16 @@ typedef struct tdmi_matmul tdmi_matmul;
 tdm_status tdmi_matmul_create(const tdmi_matmul_shape *shape, tdmi_matmul **out, size_t *workspace_nbytes);
 void tdmi_matmul_destroy(tdmi_matmul *matmul);
 /* A tile that oneDNN fails to compute (it found no memory) is filled with NaN, which the loss check of a step reports. */
-void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace);
-/* The same, and then after(arg, ...) with each block of C that is finished: rows and columns from these on. */
-typedef void (*tdmi_matmul_after)(void *arg, int64_t row, int64_t rows, int64_t column, int64_t columns);
-void tdmi_matmul_run_and(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
-                         tdmi_matmul_after after, void *arg);
+
+/* What is done around a tile, by the thread that computes it; NULL: nothing. */
+typedef struct tdmi_matmul_hooks {
+    void (*before)(void *arg, int64_t row, int64_t rows, void *a); /* write these rows of A, [rows, k] */
+    void (*after)(void *arg, int64_t row, int64_t rows, int64_t column, int64_t columns); /* this block of C is finished */
+    void *arg;
+} tdmi_matmul_hooks;
+
+/* hooks may be NULL. */
+void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
+                     const tdmi_matmul_hooks *hooks);
 
 #endif

@@ -128,9 +128,11 @@ static void rows_of_y(void *arg, int64_t tile, int worker)
     float *y = p->y + n * p->O + p->o0;
     (void)worker;
     const operand_d bias = {p->b != NULL ? p->b + p->o0 : NULL, 0}, before = {y, p->O};
+    const bool with_gelu = p->z != NULL && p->k0 + p->k == p->I;
+    fetch_ahead ahead = {.matrix = {with_gelu ? fetch_rows(p->z + n * p->O + p->o0, m, p->o, p->O) : (fetch_matrix){0}}};
     SIMD_NAME(multiply)(m, p->o, p->k, (operand_a){x, p->I, 1}, (operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->o), true}, y, p->O,
-                        p->k0 == 0 ? bias : before, NULL);
-    if (p->z != NULL && p->k0 + p->k == p->I)
+                        p->k0 == 0 ? bias : before, &ahead);
+    if (with_gelu)
         SIMD_NAME(gelu_block)(TDM_F32, p->y, p->z, n * p->O + p->o0, p->O, m, p->o);
 }
 

@@ -68,6 +68,8 @@ static void rows_of_dx(void *arg, int64_t tile, int worker)
             const int64_t kc = least(p->block, p->O - k), next = k + kc, next_kc = least(p->block, p->O - next);
             fetch_ahead ahead = {.matrix = {fetch_rows(p->b + next * p->I + i0, next_kc, i, p->I),
                                             fetch_columns(p->dy + n * p->O + next, m, next_kc, p->O)}};
+            if (next_kc == 0 && p->y != NULL)
+                ahead.matrix[0] = fetch_rows(p->y + n * p->I + i0, m, i, p->I);
             SIMD_NAME(pack)(kc, i, p->b + k * p->I + i0, p->I, panels, packed_panel(kc));
             for (int64_t r = n; r < n + m; r += ROWS_OF_DY) {
                 const int64_t rows = least(ROWS_OF_DY, n + m - r);

@@ -18,12 +18,15 @@
         tdmi_##isa##_linear_backward_input_gelu, tdmi_##isa##_linear_backward_input_gelu_widened,                      \
         tdmi_##isa##_residual_layernorm;
 
-/* What a fused product does to a block of its result while it is in the cache: z = gelu of y; dz becomes dy, the gradient of that y.
- * Rows lie `row` elements apart, from element `at` on. */
+/* Parts of kernels that others build on.
+ * What a fused product does to a block of its result while it is in the cache: z = gelu of y; dz becomes dy, the gradient of that y.
+ * Rows lie `row` elements apart, from element `at` on.
+ * turn_matrix: out [columns, rows] = in^T, whose rows lie in_row elements apart; sums[columns] = those of in's columns, from the first row on. */
 #define TDMI_SIMD_BLOCKS(isa)                                                                                          \
     void tdmi_##isa##_gelu_block(tdm_dtype type, const void *y, void *z, int64_t at, int64_t row, int64_t rows, int64_t columns); \
     void tdmi_##isa##_gelu_backward_block(tdm_dtype type, const void *y, void *dz, int64_t at, int64_t row, int64_t rows,          \
-                                          int64_t columns);
+                                          int64_t columns);                                                            \
+    void tdmi_##isa##_turn_matrix(tdm_dtype type, int64_t rows, int64_t columns, const void *in, int64_t in_row, void *out, float *sums);
 
 TDMI_SIMD_BLOCKS(avx2)
 TDMI_SIMD_BLOCKS(avx512)
@@ -44,6 +47,13 @@ static inline void tdmi_simd_gelu_backward_block(tdm_dtype type, const void *y, 
 #if defined(__x86_64__)
     (tdmi_cpu_isa() >= TDMI_ISA_AVX512 ? tdmi_avx512_gelu_backward_block
                                        : tdmi_avx2_gelu_backward_block)(type, y, dz, at, row, rows, columns);
+#endif
+}
+
+static inline void tdmi_simd_turn_matrix(tdm_dtype type, int64_t rows, int64_t columns, const void *in, int64_t in_row, void *out, float *sums)
+{
+#if defined(__x86_64__)
+    (tdmi_cpu_isa() >= TDMI_ISA_AVX512 ? tdmi_avx512_turn_matrix : tdmi_avx2_turn_matrix)(type, rows, columns, in, in_row, out, sums);
 #endif
 }
 
