@@ -5,6 +5,7 @@
 #include "kernels/threads.h"
 
 #include "core/clock.h"
+#include "core/denormals.h"
 #include "kernels/kernel.h"
 
 #include <stdatomic.h>
@@ -59,6 +60,13 @@ static void between_tiles(int64_t tile)
     pause_of_thread.last_ns = tdmi_now_ns();
 }
 
+static void run_tile(void (*body)(void *arg, int64_t tile, int worker), void *arg, int64_t tile, int worker)
+{
+    const uint64_t before = tdmi_denormals_flush();
+    body(arg, tile, worker);
+    tdmi_denormals_restore(before);
+}
+
 void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int worker), void *arg)
 {
 #ifdef _OPENMP
@@ -67,14 +75,14 @@ void tdmi_kernels_tiles(int64_t tiles, void (*body)(void *arg, int64_t tile, int
 #pragma omp parallel for schedule(dynamic, 1) num_threads(count)
         for (int64_t tile = 0; tile < tiles; tile++) {
             between_tiles(tile); /* only the thread that called has a pause */
-            body(arg, tile, omp_get_thread_num());
+            run_tile(body, arg, tile, omp_get_thread_num());
         }
         return;
     }
 #endif
     for (int64_t tile = 0; tile < tiles; tile++) {
         between_tiles(tile);
-        body(arg, tile, 0);
+        run_tile(body, arg, tile, 0);
     }
 }
 

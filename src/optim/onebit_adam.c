@@ -1,6 +1,7 @@
 /* onebit_adam.c - the numbers of a step behind the warm-up, and the way to the loops of this CPU. */
 #include "optim/onebit_adam.h"
 
+#include "core/denormals.h"
 #include "optim/isa.h"
 
 #include <math.h>
@@ -14,16 +15,22 @@ void tdmi_onebit_step_init(tdmi_optimizer_step *s, const tdmi_optimizer *optimiz
 
 void tdmi_onebit_momentum(const tdmi_optimizer_step *s, float *gradient, const float *momentum, const float *variance, size_t count)
 {
+    const uint64_t before = tdmi_denormals_flush();
     tdmi_optim_kernels_of(tdmi_cpu_isa())->onebit_momentum(s, gradient, momentum, variance, count);
+    tdmi_denormals_restore(before);
 }
 
 void tdmi_onebit_take(const float *average, float *momentum, const float *variance, size_t count)
 {
+    const uint64_t before = tdmi_denormals_flush();
     tdmi_optim_kernels_of(tdmi_cpu_isa())->onebit_take(average, momentum, variance, count);
+    tdmi_denormals_restore(before);
 }
 
 void tdmi_onebit_update(const tdmi_optimizer_step *s, bool decay, float *weight, const float *average, const float *variance,
                         size_t count)
 {
+    const uint64_t before = tdmi_denormals_flush();
     tdmi_optim_kernels_of(tdmi_cpu_isa())->onebit_update(s, decay, weight, average, variance, count);
+    tdmi_denormals_restore(before);
 }

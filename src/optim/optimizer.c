@@ -1,6 +1,7 @@
 /* optimizer.c - what an optimizer is called and keeps, the numbers of one step, and the way to the loops of this CPU. */
 #include "optim/optimizer.h"
 
+#include "core/denormals.h"
 #include "optim/isa.h"
 
 #include <math.h>
@@ -72,8 +73,10 @@ void tdmi_optimizer_update(const tdmi_optimizer_step *s, bool decay, float *weig
                            float *const moment[TDMI_MOMENTS_MAX], size_t count)
 {
     const tdmi_optim_kernels *kernels = tdmi_optim_kernels_of(tdmi_cpu_isa());
+    const uint64_t before = tdmi_denormals_flush();
     if (s->optimizer.kind == TDMI_OPTIMIZER_ADAMW)
         kernels->adamw(s, decay, weight, gradient, moment[0], moment[1], count);
     else
         kernels->sgd(s, decay, weight, gradient, moment[0], count);
+    tdmi_denormals_restore(before);
 }

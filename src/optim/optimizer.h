@@ -41,7 +41,7 @@ void tdmi_optimizer_step_init(tdmi_optimizer_step *s, const tdmi_optimizer *opti
 
 /* weight[count] updated in place from gradient[count] and the moments (moment[k] NULL where there is none). No array may
  * overlap another. Same bits for any cut into ranges and any instruction set; PyTorch's, except that its square root may be
- * one bit off. */
+ * one bit off, and that denormals count as 0 (core/denormals.h). */
 void tdmi_optimizer_update(const tdmi_optimizer_step *s, bool decay, float *weight, const float *gradient,
                            float *const moment[TDMI_MOMENTS_MAX], size_t count);
 

@@ -241,13 +241,12 @@ INLINE vf first_lanes(int64_t n, vf a, vf b)
     return as_float((mask & as_int(a)) | (~mask & as_int(b)));
 }
 
-/* exp within 2 units in the last place; about 1e-38 below -87, about 8e37 above 87: both have
- * reciprocals that are no denormals, on which a processor is slow; NaN for NaN. With x = n log 2 + r, it is
+/* exp within 2 units in the last place; about 1e-38 below -87, about 2e38 above 88, NaN for NaN. With x = n log 2 + r, it is
  * 2^n exp r; adding 1.5 x 2^23 rounds to n and leaves n in the low bits. */
 INLINE vf exponential(vf x)
 {
     const vf rounder = splat(12582912.0f);
-    x = smaller(splat(87.3f), larger(splat(-87.3f), x));
+    x = smaller(splat(88.3f), larger(splat(-87.3f), x));
     const vf shifted = x * 1.44269504088896341f + rounder, n = shifted - rounder;
     const vf r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;

@@ -92,9 +92,35 @@ static void without_a_pause_or_time_for_one_tiles_just_run(void **state)
     assert_int_equal(none.pauses, 0);
 }
 
+static void half_of_the_smallest(void *arg, int64_t tile, int worker)
+{
+    (void)worker;
+    volatile float *small = arg;
+    small[tile] = small[tile] * 0.5f;
+}
+
+static void denormals_are_nothing_inside_a_tile_and_all_they_were_outside(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        volatile float small[TILES];
+        for (int i = 0; i < TILES; i++)
+            small[i] = 1.2e-38f;
+        tdmi_kernels_set_threads(threads);
+        tdmi_kernels_tiles(TILES, half_of_the_smallest, (void *)(uintptr_t)small);
+        for (int i = 0; i < TILES; i++)
+            assert_true(small[i] == 0);
+        small[0] = 1.2e-38f;
+        half_of_the_smallest((void *)(uintptr_t)small, 0, 0);
+        assert_true(small[0] > 0);
+    }
+    tdmi_kernels_set_threads(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(denormals_are_nothing_inside_a_tile_and_all_they_were_outside),
         cmocka_unit_test(a_pause_comes_between_any_two_long_tiles),
         cmocka_unit_test(only_the_thread_that_asked_pauses),
         cmocka_unit_test(without_a_pause_or_time_for_one_tiles_just_run),

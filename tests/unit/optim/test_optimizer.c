@@ -123,6 +123,25 @@ static void the_gradient_scale_multiplies_the_gradient_first(void **state)
     }
 }
 
+/* Without a gradient momentum fades: below 1.2e-38 it is 0 and no burden. */
+static void momentum_that_fades_ends_at_zero(void **state)
+{
+    (void)state;
+    for (int c = 0; c < CASES; c++) {
+        const tdmi_optimizer *o = &golden_cases[c].optimizer;
+        if (tdmi_optimizer_moments(o) == 0)
+            continue;
+        float weight[GOLDEN_COUNT] = {0}, gradient[GOLDEN_COUNT] = {0}, m[GOLDEN_COUNT], v[GOLDEN_COUNT] = {0};
+        for (int i = 0; i < GOLDEN_COUNT; i++)
+            m[i] = 1.2e-38f;
+        tdmi_optimizer_step s;
+        tdmi_optimizer_step_init(&s, o, 2, 0.01, 1);
+        tdmi_optimizer_update(&s, false, weight, gradient, (float *[]){m, v}, GOLDEN_COUNT);
+        for (int i = 0; i < GOLDEN_COUNT; i++)
+            assert_true(m[i] == 0);
+    }
+}
+
 static void moments_have_pytorchs_names(void **state)
 {
     (void)state;
@@ -156,6 +175,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_the_cut_or_the_instruction_set),
         cmocka_unit_test(a_range_without_decay_is_an_optimizer_without_decay),
         cmocka_unit_test(the_gradient_scale_multiplies_the_gradient_first),
+        cmocka_unit_test(momentum_that_fades_ends_at_zero),
         cmocka_unit_test(moments_have_pytorchs_names),
         cmocka_unit_test(names_are_read_and_an_unknown_one_is_named),
     };
