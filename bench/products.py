@@ -20,18 +20,23 @@ NAMES = {"124M": "124m", "small": "small"}
 
 
 def rates(model, precision):
-    """(op, in, out) -> GFLOP/s of the best kernel, the mean of two cores that measure at once."""
+    """(op, kernel, in, out) -> GFLOP/s, the mean of two cores that measure at once."""
     command = [h.BUILD / "bench/bench_kernels", "--op", "linear", "--model", NAMES[model], "--type", precision]
     jobs = [subprocess.Popen(["taskset", "-c", str(core), *map(str, command)], stdout=subprocess.PIPE, text=True) for core in range(h.RANKS)]
-    best = []
+    found = []
     for job in jobs:
         text, _ = job.communicate(timeout=600)
-        found = {}
-        for match in filter(None, map(LINE.match, text.splitlines())):
-            _, op, _, i, o, rate = match.groups()
-            found[op, int(i), int(o)] = max(found.get((op, int(i), int(o)), 0), float(rate))
-        best.append(found)
-    return {shape: statistics.mean(found[shape] for found in best) for shape in best[0]}
+        found.append({(m[2], m[3], int(m[4]), int(m[5])): float(m[6]) for m in filter(None, map(LINE.match, text.splitlines()))})
+    return {kernel: statistics.mean(rate[kernel] for rate in found) for kernel in found[0]}
+
+
+def best(turns):
+    """(op, in, out) -> the median rate of the kernel that is best by its median: not the luckiest moment of any."""
+    rate = {}
+    for op, kernel, i, o in turns[0]:
+        median = statistics.median(turn[op, kernel, i, o] for turn in turns)
+        rate[op, i, o] = max(rate.get((op, i, o), 0), median)
+    return rate
 
 
 def products_ms(model, rate):
@@ -60,9 +65,9 @@ def main():
     with h.scratch() as folder:
         tokens = models.tokens_file(Path(folder), model["vocab"])
         sides = {"step": lambda: {"ms": models.tandem_job(Path(folder), model, tokens, h.RANKS, a.steps, options=["--precision", a.precision])["median_step_ms"]},
-                 "products": lambda: {"ms": products_ms(a.model, rates(a.model, a.precision))}}
+                 "products": lambda: {"rates": rates(a.model, a.precision)}}
         results = h.alternate(sides, a.turns)
-    ms = {side: h.median_of(rows, "ms") for side, rows in results.items()}
+    ms = {"step": h.median_of(results["step"], "ms"), "products": products_ms(a.model, best([row["rates"] for row in results["products"]]))}
     share = h.ratio(ms["products"], ms["step"])
     h.show(f"{a.model}, {a.precision}: {h.RANKS} ranks", ["", "ms"], [[side, value] for side, value in ms.items()] + [["share", share]])
     h.report("products", {"model": a.model, "precision": a.precision, "ms": ms, "share": share})
