@@ -46,6 +46,8 @@ TDM_API tdm_tensor tdm_model_parameter(tdm_model *model, const char *name, int n
 /* B batch, T time, C width; [..., C]: any leading dimensions. A bias of -1 is none.
  *   embedding      tokens[B,T] int32, wte[V,C], wpe[P,C] or -1 -> [B,T,C]
  *   linear         x[...,I], w[O,I], b[O] or -1 -> [...,O]
+ *   dense          linear with parameters of its own: x[...,I], name.weight[out,I], name.bias[out] -> [...,out]; both begin uniform within
+ *                  1/sqrt(I), as PyTorch's Linear
  *   layernorm      x[...,C], w[C], b[C] -> [...,C]
  *   residual       a, b of one shape -> their sum
  *   gelu           tanh form
@@ -56,6 +58,7 @@ TDM_API tdm_tensor tdm_model_parameter(tdm_model *model, const char *name, int n
  *   own_op         in[0..count) float32 -> float32 [dims]; *op is copied, what its user pointer points to is borrowed */
 TDM_API tdm_tensor tdm_model_embedding(tdm_model *model, const char *name, tdm_tensor tokens, tdm_tensor wte, tdm_tensor wpe);
 TDM_API tdm_tensor tdm_model_linear(tdm_model *model, const char *name, tdm_tensor x, tdm_tensor w, tdm_tensor b);
+TDM_API tdm_tensor tdm_model_dense(tdm_model *model, const char *name, tdm_tensor x, int64_t out);
 TDM_API tdm_tensor tdm_model_layernorm(tdm_model *model, const char *name, tdm_tensor x, tdm_tensor w, tdm_tensor b, float eps);
 TDM_API tdm_tensor tdm_model_residual(tdm_model *model, const char *name, tdm_tensor a, tdm_tensor b);
 TDM_API tdm_tensor tdm_model_gelu(tdm_model *model, const char *name, tdm_tensor x);

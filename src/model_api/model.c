@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,21 @@ tdm_tensor tdm_model_embedding(tdm_model *m, const char *name, tdm_tensor tokens
 tdm_tensor tdm_model_linear(tdm_model *m, const char *name, tdm_tensor x, tdm_tensor w, tdm_tensor b)
 {
     return tdmi_linear(m->graph, named(m, name).text, x, w, b);
+}
+
+tdm_tensor tdm_model_dense(tdm_model *m, const char *name, tdm_tensor x, int64_t out)
+{
+    if (m->graph->status != TDM_OK)
+        return -1;
+    if (x < 0 || x >= m->graph->tensor_count)
+        return tdmi_graph_fail(m->graph, "dense %s: tensor %d is not of model %s", named(m, name).text, (int)x, m->graph->name);
+    const tdmi_shape *shape = &m->graph->tensor[x].shape;
+    const int64_t dims[] = {out, shape->dims[shape->ndim - 1]};
+    const tdm_parameter uniform = {.init = TDM_INIT_UNIFORM, .scale = 1 / sqrt((double)dims[1])};
+    tdm_model_push(m, "%s", name);
+    const tdm_tensor w = tdm_model_parameter(m, "weight", 2, dims, &uniform), b = tdm_model_parameter(m, "bias", 1, dims, &uniform);
+    tdm_model_pop(m);
+    return tdm_model_linear(m, name, x, w, b);
 }
 
 tdm_tensor tdm_model_layernorm(tdm_model *m, const char *name, tdm_tensor x, tdm_tensor w, tdm_tensor b, float eps)

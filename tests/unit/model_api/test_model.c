@@ -165,6 +165,54 @@ static void first_values_are_as_said(void **state)
     ranks_run(&(ranks_spec){.n = 1, .transport = "shm"}, first_values, NULL);
 }
 
+/* The same numbers as a linear layer whose parameters are written out. */
+static const char *dense(tdm_group *group, void *arg)
+{
+    (void)arg;
+    enum { IN = 400, OUT = 3 };
+    const int64_t rows[] = {2, IN}, matrix[] = {OUT, IN};
+    const tdm_parameter uniform = {.init = TDM_INIT_UNIFORM, .scale = 0.05};
+    float weight[2][OUT * IN], bias[2][OUT], largest = 0;
+    for (int one_call = 0; one_call < 2; one_call++) {
+        tdm_model *m;
+        tdm_training *training;
+        CHECK_OK(tdm_model_create("m", &m));
+        const tdm_tensor x = tdm_model_input(m, "x", TDM_F32, 2, rows), t = tdm_model_input(m, "t", TDM_I32, 1, two);
+        tdm_model_push(m, "h");
+        tdm_tensor y;
+        if (one_call) {
+            y = tdm_model_dense(m, "out", x, OUT);
+        } else {
+            const tdm_tensor w = tdm_model_parameter(m, "out.weight", 2, matrix, &uniform);
+            y = tdm_model_linear(m, "out", x, w, tdm_model_parameter(m, "out.bias", 1, matrix, &uniform));
+        }
+        tdm_model_pop(m);
+        tdm_model_loss(m, tdm_model_cross_entropy(m, "loss", y, t), 1);
+        CHECK_OK(tdm_training_create(m, group, NULL, &training));
+        CHECK_OK(tdm_training_read(training, "h.out.weight", weight[one_call], OUT * IN));
+        CHECK_OK(tdm_training_read(training, "h.out.bias", bias[one_call], OUT));
+        tdm_training_destroy(training);
+        tdm_model_destroy(m);
+    }
+    CHECK_THAT(memcmp(weight[0], weight[1], sizeof weight[0]) == 0 && memcmp(bias[0], bias[1], sizeof bias[0]) == 0);
+    for (int i = 0; i < OUT * IN; i++)
+        largest = fmaxf(largest, fabsf(weight[1][i]));
+    CHECK(largest > 0.049f && largest <= 0.05f, "the largest weight is %g", (double)largest);
+    return NULL;
+}
+
+static void dense_is_linear_with_parameters_of_its_own(void **state)
+{
+    (void)state;
+    ranks_run(&(ranks_spec){.n = 1, .transport = "shm"}, dense, NULL);
+    tdm_model *m = created();
+    assert_int_equal(tdm_model_dense(m, "out", 7, 3), -1);
+    fails_with(m, "dense out: tensor 7 is not of model m");
+    m = created();
+    assert_int_equal(tdm_model_dense(m, "out", tdm_model_input(m, "t", TDM_I32, 2, square), 3), -1);
+    fails_with(m, "linear out: x");
+}
+
 static const char *no_loss(tdm_group *group, void *arg)
 {
     (void)arg;
@@ -193,6 +241,7 @@ int main(void)
         cmocka_unit_test(losses_are_computed_numbers),
         cmocka_unit_test(own_ops_take_float32),
         cmocka_unit_test(first_values_are_as_said),
+        cmocka_unit_test(dense_is_linear_with_parameters_of_its_own),
         cmocka_unit_test(a_training_needs_a_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
