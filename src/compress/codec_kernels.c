@@ -5,7 +5,7 @@
 
 #include "coll/reduce_vectors.h"
 
-enum { LANES = VB / sizeof(float), DOUBLES = 8, COLUMNS = 4, ROWS = 4 };
+enum { LANES = VB / sizeof(float), DOUBLES = 8, COLUMNS = 4, ROWS = 4, AHEAD = 4096, FAR = 1 << 18 /* elements: no second cache holds more */ };
 
 static inline void store(float *to, vf32 v)
 {
@@ -15,6 +15,37 @@ static inline void store(float *to, vf32 v)
 static inline vf32 load(const float *from)
 {
     return load_f32((const unsigned char *)from);
+}
+
+static inline void ask_to_read(const float *at)
+{
+    __builtin_prefetch(at, 0, 2);
+}
+
+static inline void ask_to_write(const float *at)
+{
+    __builtin_prefetch(at, 1, 2);
+}
+
+/* To memory, with no read of the line before; `to` is aligned. stores_past_end: before anybody else may look. */
+static inline void store_past(float *to, vf32 v)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_ps(to, (__m512)v);
+#elif defined(__AVX2__)
+    _mm256_stream_ps(to, (__m256)v);
+#elif defined(__x86_64__)
+    _mm_stream_ps(to, (__m128)v);
+#else
+    store(to, v);
+#endif
+}
+
+static inline void stores_past_end(void)
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
 }
 
 /* 0 in place of infinities and NaNs. */
@@ -113,7 +144,10 @@ static void add_signs(const uint8_t *bits, float scale, float *out, size_t count
         out[i] += (bits[i / 8] >> i % 8 & 1) != 0 ? scale : -scale;
 }
 
-/* ---- thin products ---- */
+/* ---- thin products ----
+ * Matrices come from far: rows go through ROWS at once, so that each load of a factor serves all of them; lines are asked for
+ * AHEAD elements before they are needed, for the machine's own prefetching ends at each page; what is written and not read goes
+ * past the caches. Reading behind the end of a matrix is only asked for, which is no fault. */
 
 static inline float sum_of(vf32 v)
 {
@@ -123,100 +157,159 @@ static inline float sum_of(vf32 v)
     return sum;
 }
 
-/* out[j] = row . q[j] for `many` columns, at most COLUMNS. */
-static inline void dots(const float *row, const float *q, size_t columns, int many, float *out)
+/* A tile of `tall` rows and `many` columns of a factor [many][columns]; both constant where it counts: unrolled.
+ * out[r][j] = row r . q[j]; with a residual, row r += residual first. */
+static inline void dots(float *m, const float *residual, size_t columns, const float *q, int tall, int many, float out[ROWS][COLUMNS])
 {
-    vf32 sum[COLUMNS] = {{0}};
+    vf32 sum[ROWS][COLUMNS] = {{{0}}};
     size_t c = 0;
     for (; c + LANES <= columns; c += LANES) {
-        const vf32 v = load(row + c);
-        for (int j = 0; j < many; j++)
-            sum[j] += v * load(q + (size_t)j * columns + c);
+        vf32 v[ROWS];
+        for (int r = 0; r < tall; r++) {
+            const size_t at = (size_t)r * columns + c;
+            v[r] = load(m + at);
+            if (residual == NULL)
+                continue;
+            ask_to_write(m + at + AHEAD);
+            ask_to_read(residual + at + AHEAD);
+            v[r] += load(residual + at);
+            store(m + at, v[r]);
+        }
+        for (int j = 0; j < many; j++) {
+            const vf32 factor = load(q + (size_t)j * columns + c);
+            for (int r = 0; r < tall; r++)
+                sum[r][j] += v[r] * factor;
+        }
     }
-    for (int j = 0; j < many; j++) {
-        float total = sum_of(sum[j]);
-        for (size_t i = c; i < columns; i++)
-            total += row[i] * q[(size_t)j * columns + i];
-        out[j] = total;
-    }
-}
-
-static inline void add_row(float *row, const float *residual, size_t columns)
-{
-    size_t c = 0;
-    for (; c + LANES <= columns; c += LANES)
-        store(row + c, load(row + c) + load(residual + c));
-    for (; c < columns; c++)
-        row[c] += residual[c];
-}
-
-static void feed_times(float *m, const float *residual, size_t rows, size_t columns, const float *q, int k, float *p)
-{
-    for (size_t i = 0; i < rows; i++) {
-        float *row = m + i * columns;
-        add_row(row, residual + i * columns, columns);
-        for (int j = 0; j < k; j += COLUMNS) {
-            const float *from = q + (size_t)j * columns;
-            float out[COLUMNS];
-            const int many = k - j < COLUMNS ? k - j : COLUMNS;
-            if (many == COLUMNS) /* constant: unrolled */
-                dots(row, from, columns, COLUMNS, out);
-            else
-                dots(row, from, columns, many, out);
-            for (int n = 0; n < many; n++)
-                p[(size_t)(j + n) * rows + i] = out[n];
+    for (int r = 0; r < tall; r++) {
+        float *row = m + (size_t)r * columns;
+        for (size_t i = c; i < columns && residual != NULL; i++)
+            row[i] += residual[(size_t)r * columns + i];
+        for (int j = 0; j < many; j++) {
+            out[r][j] = sum_of(sum[r][j]);
+            for (size_t i = c; i < columns; i++)
+                out[r][j] += row[i] * q[(size_t)j * columns + i];
         }
     }
 }
 
-/* q += p[0] row 0 + p[1] row 1 + ..., ROWS of them. */
-static inline void add_rows(const float *row, size_t columns, const float p[ROWS], float *q)
+static inline void feed_tile(float *m, const float *residual, size_t rows, size_t columns, const float *q, int k, int tall, float *p)
+{
+    for (int j = 0; j < k; j += COLUMNS) {
+        const float *from = q + (size_t)j * columns;
+        float out[ROWS][COLUMNS];
+        const int many = k - j < COLUMNS ? k - j : COLUMNS;
+        if (j == 0 && many == COLUMNS)
+            dots(m, residual, columns, from, tall, COLUMNS, out);
+        else if (many == COLUMNS)
+            dots(m, NULL, columns, from, tall, COLUMNS, out);
+        else
+            dots(m, j == 0 ? residual : NULL, columns, from, tall, many, out);
+        for (int n = 0; n < many; n++)
+            for (int r = 0; r < tall; r++)
+                p[(size_t)(j + n) * rows + (size_t)r] = out[r][n];
+    }
+}
+
+static void feed_times(float *m, const float *residual, size_t rows, size_t columns, const float *q, int k, float *p)
+{
+    size_t i = 0;
+    for (; i + ROWS <= rows; i += ROWS)
+        feed_tile(m + i * columns, residual + i * columns, rows, columns, q, k, ROWS, p + i);
+    for (; i < rows; i++)
+        feed_tile(m + i * columns, residual + i * columns, rows, columns, q, k, 1, p + i);
+}
+
+/* q[j] += p[j][0] row 0 + p[j][1] row 1 + ..., for `many` columns of the factors. */
+static inline void add_tile(const float *m, size_t rows, size_t columns, const float *p, int tall, int many, float *q)
 {
     size_t c = 0;
     for (; c + LANES <= columns; c += LANES) {
-        vf32 sum = load(q + c);
-        for (size_t r = 0; r < ROWS; r++)
-            sum += load(row + r * columns + c) * p[r];
-        store(q + c, sum);
+        vf32 v[ROWS];
+        for (int r = 0; r < tall; r++) {
+            const size_t at = (size_t)r * columns + c;
+            ask_to_read(m + at + AHEAD);
+            v[r] = load(m + at);
+        }
+        for (int j = 0; j < many; j++) {
+            vf32 sum = load(q + (size_t)j * columns + c);
+            for (int r = 0; r < tall; r++)
+                sum += v[r] * p[(size_t)j * rows + (size_t)r];
+            store(q + (size_t)j * columns + c, sum);
+        }
     }
     for (; c < columns; c++)
-        for (size_t r = 0; r < ROWS; r++)
-            q[c] += row[r * columns + c] * p[r];
+        for (int j = 0; j < many; j++)
+            for (int r = 0; r < tall; r++)
+                q[(size_t)j * columns + c] += m[(size_t)r * columns + c] * p[(size_t)j * rows + (size_t)r];
 }
 
 static void transposed_times(const float *m, size_t rows, size_t columns, const float *p, int k, float *q)
 {
     memset(q, 0, (size_t)k * columns * sizeof *q);
-    size_t i = 0;
-    for (; i + ROWS <= rows; i += ROWS)
-        for (int j = 0; j < k; j++)
-            add_rows(m + i * columns, columns, p + (size_t)j * rows + i, q + (size_t)j * columns);
-    for (; i < rows; i++)
-        for (int j = 0; j < k; j++)
-            for (size_t c = 0; c < columns; c++)
-                q[(size_t)j * columns + c] += m[i * columns + c] * p[(size_t)j * rows + i];
+    for (size_t i = 0; i < rows; i += ROWS)
+        for (int j = 0; j < k; j += COLUMNS) {
+            const int tall = rows - i < ROWS ? (int)(rows - i) : ROWS, many = k - j < COLUMNS ? k - j : COLUMNS;
+            const float *row = m + i * columns, *from = p + (size_t)j * rows + i;
+            float *to = q + (size_t)j * columns;
+            if (tall == ROWS && many == COLUMNS)
+                add_tile(row, rows, columns, from, ROWS, COLUMNS, to);
+            else
+                add_tile(row, rows, columns, from, tall, many, to);
+        }
+}
+
+/* Element by element in one order, whatever the tile. */
+static inline void restore_tile(float *m, float *residual, size_t rows, size_t columns, const float *p, const float *q, int k, int tall,
+                                bool past)
+{
+    size_t c = 0;
+    for (; c + LANES <= columns; c += LANES) {
+        vf32 v[ROWS];
+        for (int r = 0; r < tall; r++)
+            v[r] = load(q + c) * p[r];
+        for (int j = 1; j < k; j++) {
+            const vf32 factor = load(q + (size_t)j * columns + c);
+            for (int r = 0; r < tall; r++)
+                v[r] += factor * p[(size_t)j * rows + (size_t)r];
+        }
+        for (int r = 0; r < tall; r++) {
+            const size_t at = (size_t)r * columns + c;
+            ask_to_write(m + at + AHEAD);
+            const vf32 lost = keep_finite(load(m + at) - v[r]);
+            if (past)
+                store_past(residual + at, lost);
+            else
+                store(residual + at, lost);
+            store(m + at, v[r]);
+        }
+    }
+    for (; c < columns; c++)
+        for (int r = 0; r < tall; r++) {
+            float v = q[c] * p[r];
+            for (int j = 1; j < k; j++)
+                v += q[(size_t)j * columns + c] * p[(size_t)j * rows + (size_t)r];
+            residual[(size_t)r * columns + c] = keep_finite_one(m[(size_t)r * columns + c] - v);
+            m[(size_t)r * columns + c] = v;
+        }
 }
 
 static void restore(float *m, float *residual, size_t rows, size_t columns, const float *p, const float *q, int k)
 {
-    for (size_t i = 0; i < rows; i++) {
+    const bool past = rows * columns >= FAR && columns % LANES == 0 && (uintptr_t)residual % VB == 0;
+    size_t i = 0;
+    for (; i + ROWS <= rows; i += ROWS) {
         float *row = m + i * columns, *lost = residual + i * columns;
-        size_t c = 0;
-        for (; c + LANES <= columns; c += LANES) {
-            vf32 v = load(q + c) * p[i];
-            for (int j = 1; j < k; j++)
-                v += load(q + (size_t)j * columns + c) * p[(size_t)j * rows + i];
-            store(lost + c, keep_finite(load(row + c) - v));
-            store(row + c, v);
-        }
-        for (; c < columns; c++) {
-            float v = q[c] * p[i];
-            for (int j = 1; j < k; j++)
-                v += q[(size_t)j * columns + c] * p[(size_t)j * rows + i];
-            lost[c] = keep_finite_one(row[c] - v);
-            row[c] = v;
-        }
+        if (past && k == COLUMNS)
+            restore_tile(row, lost, rows, columns, p + i, q, COLUMNS, ROWS, true);
+        else if (past)
+            restore_tile(row, lost, rows, columns, p + i, q, k, ROWS, true);
+        else
+            restore_tile(row, lost, rows, columns, p + i, q, k, ROWS, false);
     }
+    for (; i < rows; i++)
+        restore_tile(m + i * columns, residual + i * columns, rows, columns, p + i, q, k, 1, false);
+    stores_past_end();
 }
 
 const tdmi_codec_kernels KERNELS = {.feed_squares = feed_squares, .take_signs = take_signs, .add_signs = add_signs,

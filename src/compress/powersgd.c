@@ -5,7 +5,7 @@
  *     n |    M     |   =  | P |   .  | Q | m Q = M^T P'        P' = orthonormal columns of the averaged P
  *       '----------'      '---'      '---'   M ~ P' Q^T        M - P' Q^T stays here as residual
  *
- * Cost   three passes over M, 6 k n m operations; 2 k^2 (n + m) for orthogonal columns, in double
+ * Cost   three passes over M: 12, 4 and 12 bytes an element, 6 k n m operations; 2 k^2 (n + m) for orthogonal columns, in double
  * Source  Vogels, Karimireddy, Jaggi, PowerSGD: practical low-rank gradient compression, NeurIPS 2019 */
 #include "compress/codec.h"
 

@@ -219,6 +219,31 @@ static void what_is_not_finite_is_seen_once_and_forgotten(void **state)
     tdm_powersgd_destroy(p);
 }
 
+/* Of a matrix that no cache holds the residual is stored in another way where it is aligned: the same numbers. */
+static void large_matrices_are_the_same_wherever_they_lie(void **state)
+{
+    (void)state;
+    enum { LARGE_ROWS = 515, LARGE_COLUMNS = 512, LARGE = LARGE_ROWS * LARGE_COLUMNS };
+    const tdm_part part = {0, LARGE, LARGE_ROWS};
+    static _Alignas(64) float gradient[2][LARGE + 16], residual[2][LARGE + 16], given[LARGE];
+    tdm_powersgd *p[2] = {made(&part, 1, 3, 1), made(&part, 1, 3, 1)};
+    for (uint64_t n = 0; n < 3; n++) {
+        for (size_t i = 0; i < 2; i++) {
+            fill_values(gradient[i] + i, LARGE, n);
+            for (size_t c = 0; c < LARGE && i == 0; c++)
+                given[c] = gradient[0][c] + residual[0][c];
+            step(p[i], gradient[i] + i, residual[i] + i);
+        }
+        assert_memory_equal(gradient[0], gradient[1] + 1, LARGE * sizeof(float));
+        assert_memory_equal(residual[0], residual[1] + 1, LARGE * sizeof(float));
+        for (size_t c = 0; c < LARGE; c++)
+            assert_true(residual[0][c] == given[c] - gradient[0][c]);
+        assert_true(residual[1][0] == 0 && residual[1][LARGE + 1] == 0);
+    }
+    tdm_powersgd_destroy(p[0]);
+    tdm_powersgd_destroy(p[1]);
+}
+
 static void what_would_not_get_smaller_travels_whole(void **state)
 {
     (void)state;
@@ -258,6 +283,7 @@ int main(void)
         cmocka_unit_test(zeros_are_exactly_zero_and_never_nan),
         cmocka_unit_test(a_matrix_of_lower_rank_is_found),
         cmocka_unit_test(what_is_not_finite_is_seen_once_and_forgotten),
+        cmocka_unit_test(large_matrices_are_the_same_wherever_they_lie),
         cmocka_unit_test(what_would_not_get_smaller_travels_whole),
         cmocka_unit_test(parts_and_ranks_that_cannot_be_are_refused),
     };
