@@ -135,6 +135,25 @@ float *tdmi_reducer_served(tdm_reducer *r, int bucket, size_t *first, size_t *co
                : reducer_onebit_served(r->codec->bucket[bucket].onebit, first, count);
 }
 
+tdm_status tdmi_reducer_onebit_lend(tdm_reducer *r, tdmi_onebit_source source, void *arg)
+{
+    tdm_status st = TDM_OK;
+    for (int b = 0; r->codec != NULL && b < r->codec->buckets && st == TDM_OK; b++)
+        if (r->codec->bucket[b].onebit != NULL)
+            st = reducer_onebit_lend(r->codec->bucket[b].onebit, source, arg);
+    return st;
+}
+
+void tdmi_reducer_onebit_read(tdm_reducer *r, int bucket, tdmi_onebit_sink sink, void *arg)
+{
+    reducer_onebit_read(r->codec->bucket[bucket].onebit, bucket, sink, arg);
+}
+
+double tdmi_reducer_onebit_squares(const tdm_reducer *r, int bucket, size_t first, size_t count)
+{
+    return reducer_onebit_squares(r->codec->bucket[bucket].onebit, first, count);
+}
+
 float *tdmi_reducer_factor(tdm_reducer *r, int bucket, int part, size_t *count)
 {
     return r->codec == NULL || r->codec->bucket[bucket].powersgd == NULL

@@ -34,5 +34,9 @@ void reducer_onebit_free(onebit_plan *plan);
 size_t reducer_onebit_scratch(const onebit_plan *plan);
 /* The error of the blocks that this rank serves: elements [*first, *first + *count) of the bucket; NULL where it serves none. */
 float *reducer_onebit_served(onebit_plan *plan, size_t *first, size_t *count);
+/* What tdmi_reducer_onebit_lend, _read and _squares do with one bucket. */
+tdm_status reducer_onebit_lend(onebit_plan *plan, tdmi_onebit_source source, void *arg);
+double reducer_onebit_squares(const onebit_plan *plan, size_t first, size_t count);
+void reducer_onebit_read(onebit_plan *plan, int bucket, tdmi_onebit_sink sink, void *arg);
 
 #endif

@@ -2,7 +2,8 @@
  *
  *     every rank    signs of all blocks  -- alltoall: blocks of chunk r to rank r -->   rank r serves chunk r
  *     rank r        averages what all ranks sent of its chunk, adds its own error, takes signs again
- *     every rank    <-- allgather: signs of all chunks --                               and makes numbers of them
+ *     every rank    <-- allgather: signs of all chunks --                               and makes numbers of them, now or,
+ *                                                                                       with a source, when they are read
  *
  * A block is at most TDMI_ONEBIT_BLOCK elements of one parameter and has a scale of its own. A chunk is some blocks in a row:
  * their scales, then their bits, each block from a whole byte on.
@@ -29,6 +30,9 @@ struct onebit_plan {
     int ranks, rank;
     float *error;    /* of the elements from first on that this rank serves */
     size_t first, count;
+    tdmi_onebit_source source; /* NULL: what travels is in the bucket's memory, averages go there */
+    void *source_arg;
+    char *kept;                /* [total]: signs of the last averages, with a source */
 };
 
 static int count_blocks(const tdm_part *part, int parts)
@@ -112,6 +116,7 @@ void reducer_onebit_free(onebit_plan *p)
     tdmi_free(p->begin);
     tdmi_free(p->nbytes);
     tdmi_free(p->error);
+    tdmi_free(p->kept);
     tdmi_free(p);
 }
 
@@ -154,24 +159,66 @@ static void serve(onebit_plan *p, char *from, char *chunk)
     }
 }
 
-static void pack(const onebit_plan *p, const float *memory, float *residual, char *all)
+static void pack(const onebit_plan *p, const tdm_bucket *bucket, float *residual, char *all)
 {
+    float made[TDMI_ONEBIT_BLOCK];
     for (int r = 0; r < p->ranks; r++)
         for (int i = p->begin[r]; i < p->begin[r + 1]; i++) {
             const block *b = &p->block[i];
-            tdm_onebit_compress(memory + b->first, residual + b->first, bits_of(all + p->at[r], b), scale_of(all + p->at[r], b),
-                                b->count);
+            const float *from = (const float *)bucket->memory + b->first;
+            if (p->source != NULL)
+                p->source(p->source_arg, bucket->number, b->first, b->count, from, made);
+            tdm_onebit_compress(p->source != NULL ? made : from, residual + b->first, bits_of(all + p->at[r], b),
+                                scale_of(all + p->at[r], b), b->count);
         }
+}
+
+static void unpack_block(char *chunk, const block *b, float *out)
+{
+    memset(out, 0, b->count * sizeof *out);
+    tdm_onebit_add(bits_of(chunk, b), *scale_of(chunk, b), out, b->count);
 }
 
 static void unpack(const onebit_plan *p, char *all, float *memory)
 {
     for (int r = 0; r < p->ranks; r++)
+        for (int i = p->begin[r]; i < p->begin[r + 1]; i++)
+            unpack_block(all + p->at[r], &p->block[i], memory + p->block[i].first);
+}
+
+tdm_status reducer_onebit_lend(onebit_plan *p, tdmi_onebit_source source, void *arg)
+{
+    if (p->kept == NULL)
+        p->kept = tdmi_calloc(p->total + 1, 1, "onebit averages");
+    if (p->kept == NULL)
+        return TDM_ERR_NO_MEMORY;
+    p->source = source;
+    p->source_arg = arg;
+    return TDM_OK;
+}
+
+void reducer_onebit_read(onebit_plan *p, int bucket, tdmi_onebit_sink sink, void *arg)
+{
+    float average[TDMI_ONEBIT_BLOCK];
+    for (int r = 0; r < p->ranks; r++)
+        for (int i = p->begin[r]; i < p->begin[r + 1]; i++) {
+            unpack_block(p->kept + p->at[r], &p->block[i], average);
+            sink(arg, bucket, p->block[i].first, p->block[i].count, average);
+        }
+}
+
+double reducer_onebit_squares(const onebit_plan *p, size_t first, size_t count)
+{
+    double sum = 0;
+    for (int r = 0; r < p->ranks; r++)
         for (int i = p->begin[r]; i < p->begin[r + 1]; i++) {
             const block *b = &p->block[i];
-            memset(memory + b->first, 0, b->count * sizeof *memory);
-            tdm_onebit_add(bits_of(all + p->at[r], b), *scale_of(all + p->at[r], b), memory + b->first, b->count);
+            const size_t begin = b->first > first ? b->first : first;
+            const size_t end = b->first + b->count < first + count ? b->first + b->count : first + count;
+            const double scale = (double)*scale_of(p->kept + p->at[r], b);
+            sum += begin < end ? scale * scale * (double)(end - begin) : 0;
         }
+    return sum;
 }
 
 tdm_status reducer_onebit_hook(bucket_codec *c, char *scratch, const tdm_bucket *b, int phase, tdm_work **work)
@@ -180,13 +227,16 @@ tdm_status reducer_onebit_hook(bucket_codec *c, char *scratch, const tdm_bucket 
     char *all = scratch, *got = scratch + p->total, *own = all + p->at[p->rank];
     switch (phase) {
     case 0:
-        pack(p, b->memory, c->residual, all);
+        pack(p, b, c->residual, all);
         return tdm_alltoallv(b->group, all, p->nbytes, got, p->same, TDM_U8, work);
     case 1:
         serve(p, got, own);
         return tdm_all_gatherv(b->group, own, all, p->nbytes, TDM_U8, work);
     default:
-        unpack(p, all, b->memory);
+        if (p->source != NULL)
+            memcpy(p->kept, all, p->total);
+        else
+            unpack(p, all, b->memory);
         return TDM_OK;
     }
 }

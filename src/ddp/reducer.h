@@ -38,6 +38,18 @@ float *tdmi_reducer_residual(tdm_reducer *reducer, int bucket);
 float *tdmi_reducer_served(tdm_reducer *reducer, int bucket, size_t *first, size_t *count);
 float *tdmi_reducer_factor(tdm_reducer *reducer, int bucket, int part, size_t *count);
 
+/* onebit without a detour through the bucket's memory: lend, once after commit, calls source for each block that sets out, which
+ * makes in out[count] what this rank sends of elements [first, first + count) of the bucket, its memory at `memory`; the averages
+ * stay signs until read gives them out, block by block in the order of elements: any number of times until the bucket's next start.
+ * A block lies in one parameter. lend does nothing where no bucket is onebit.
+ * Errors  TDM_ERR_NO_MEMORY */
+typedef void (*tdmi_onebit_source)(void *arg, int bucket, size_t first, size_t count, const float *memory, float *out);
+typedef void (*tdmi_onebit_sink)(void *arg, int bucket, size_t first, size_t count, const float *average);
+tdm_status tdmi_reducer_onebit_lend(tdm_reducer *reducer, tdmi_onebit_source source, void *arg);
+void tdmi_reducer_onebit_read(tdm_reducer *reducer, int bucket, tdmi_onebit_sink sink, void *arg);
+/* Squares of the averages of elements [first, first + count), from the scales alone. */
+double tdmi_reducer_onebit_squares(const tdm_reducer *reducer, int bucket, size_t first, size_t count);
+
 /* Times of the last reduction of a bucket (tdmi_now_ns): started here, done here; 0 while under way. */
 typedef struct tdmi_bucket_times {
     int64_t started_ns, done_ns;

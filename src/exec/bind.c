@@ -173,6 +173,8 @@ static tdm_status bind_buckets(tdmi_exec *exec, size_t *elements)
     if (st == TDM_OK)
         st = tdm_reducer_commit(exec->reducer);
     if (st == TDM_OK)
+        st = exec_onebit_bind(exec);
+    if (st == TDM_OK)
         st = bind_state(exec);
     if (st != TDM_OK)
         return st;

@@ -41,7 +41,7 @@ static size_t feedback_of(const tdmi_graph *g, int size)
     size_t elements = 0;
     for (int b = 0; b < g->bucket_count && size > 1; b++)
         elements += g->bucket[b].compress.codec == TDM_CODEC_NONE     ? 0
-                    : g->bucket[b].compress.codec == TDM_CODEC_ONEBIT ? g->bucket[b].count + g->bucket[b].count / (size_t)size
+                    : g->bucket[b].compress.codec == TDM_CODEC_ONEBIT ? g->bucket[b].count + g->bucket[b].count / (size_t)size + g->bucket[b].count / 32
                                                                       : g->bucket[b].count;
     return elements * sizeof(float);
 }

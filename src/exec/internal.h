@@ -184,7 +184,9 @@ tdm_status exec_bind_draws(tdmi_exec *exec);
 void exec_draw(tdmi_exec *exec, const exec_node *node);
 /* onebit.c: once the warm-up is over all ranks get the moments of all slices, and codecs are on. */
 tdm_status exec_onebit_begin(tdmi_exec *exec, int64_t step, double lr);
-void exec_onebit_momentum(tdmi_exec *exec, int bucket);
+tdm_status exec_onebit_bind(tdmi_exec *exec); /* once the reducer is committed */
+void exec_onebit_start(tdmi_exec *exec, int bucket); /* the gradients of a bucket are there, its reduction is next */
+double exec_onebit_squares(tdmi_exec *exec, int bucket); /* of this rank's slice, reduced, in the warm-up and behind it */
 void exec_onebit_update(tdmi_exec *exec, int bucket);
 /* codec.c: before the reducer's commit; on or off for a step. Bytes that this rank has sent so far; that float32 gradients take a step. */
 tdm_status exec_register_buckets(tdmi_exec *exec);

@@ -97,8 +97,7 @@ static tdm_status bucket_start(tdmi_exec *exec, int bucket)
     exec->in_flight++;
     if (exec->options.shard >= 2)
         exec_clear_gaps(exec, bucket);
-    if (exec->frozen)
-        exec_onebit_momentum(exec, bucket);
+    exec_onebit_start(exec, bucket);
     return tdmi_reducer_start_bucket(exec->reducer, bucket);
 }
 
@@ -113,7 +112,7 @@ static tdm_status bucket_wait(tdmi_exec *exec, int bucket)
         return exec_gather_start(exec, bucket);
     }
     if (!exec->pieces)
-        exec->bucket[bucket].squares = exec_squares_of_slice(exec, bucket);
+        exec->bucket[bucket].squares = exec_onebit_squares(exec, bucket);
     return TDM_OK;
 }
 

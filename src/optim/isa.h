@@ -10,10 +10,11 @@ typedef struct tdmi_optim_kernels {
     void (*adamw)(const tdmi_optimizer_step *s, bool decay, float *weight, const float *gradient, float *exp_avg,
                   float *exp_avg_sq, size_t count);
     void (*sgd)(const tdmi_optimizer_step *s, bool decay, float *weight, const float *gradient, float *buffer, size_t count);
-    void (*onebit_momentum)(const tdmi_optimizer_step *s, float *gradient, const float *momentum, const float *variance, size_t count);
+    void (*onebit_momentum)(const tdmi_optimizer_step *s, const float *gradient, const float *momentum, const float *variance,
+                            float *out, size_t count);
     void (*onebit_take)(const float *average, float *momentum, const float *variance, size_t count);
-    void (*onebit_update)(const tdmi_optimizer_step *s, bool decay, float *weight, const float *average, const float *variance,
-                          size_t count);
+    void (*onebit_update)(const tdmi_optimizer_step *s, bool decay, float *weight, const float *average, float *momentum,
+                          const float *variance, size_t count);
     double (*squares)(const float *values, size_t count);
 } tdmi_optim_kernels;
 

@@ -48,13 +48,13 @@ static void sgd(const tdmi_optimizer_step *s, bool decay, float *restrict w, con
 }
 
 /* onebit_adam.h has the formulas. */
-static void onebit_momentum(const tdmi_optimizer_step *s, float *restrict gradient, const float *restrict m, const float *restrict v,
-                            size_t count)
+static void onebit_momentum(const tdmi_optimizer_step *s, const float *restrict gradient, const float *restrict m,
+                            const float *restrict v, float *restrict out, size_t count)
 {
     const float scale = s->grad_scale, b1 = s->one_minus_beta1;
     for (size_t i = 0; i < count; i++) {
         const float mean = fmaf(b1, gradient[i] * scale - m[i], m[i]);
-        gradient[i] = v[i] > 0 ? mean : 0;
+        out[i] = v[i] > 0 ? mean : 0;
     }
 }
 
@@ -65,11 +65,12 @@ static void onebit_take(const float *restrict average, float *restrict m, const 
 }
 
 static void onebit_update(const tdmi_optimizer_step *s, bool decay, float *restrict w, const float *restrict average,
-                          const float *restrict v, size_t count)
+                          float *restrict m, const float *restrict v, size_t count)
 {
     const float shrink = decay ? s->decay_factor : 1, root = s->bias2_sqrt, eps = s->eps, size = s->neg_step_size;
     for (size_t i = 0; i < count; i++) {
-        const float step = size * average[i] / (sqrtf(v[i]) / root + eps);
+        const float mean = v[i] > 0 ? average[i] : 0, step = size * mean / (sqrtf(v[i]) / root + eps);
+        m[i] = mean;
         w[i] = w[i] * shrink + (v[i] > 0 ? step : 0);
     }
 }

@@ -13,10 +13,11 @@ void tdmi_onebit_step_init(tdmi_optimizer_step *s, const tdmi_optimizer *optimiz
     s->bias2_sqrt = (float)sqrt(1 - pow(optimizer->beta2, (double)warmup)); /* v has seen no more */
 }
 
-void tdmi_onebit_momentum(const tdmi_optimizer_step *s, float *gradient, const float *momentum, const float *variance, size_t count)
+void tdmi_onebit_momentum(const tdmi_optimizer_step *s, const float *gradient, const float *momentum, const float *variance, float *out,
+                          size_t count)
 {
     const uint64_t before = tdmi_denormals_flush();
-    tdmi_optim_kernels_of(tdmi_cpu_isa())->onebit_momentum(s, gradient, momentum, variance, count);
+    tdmi_optim_kernels_of(tdmi_cpu_isa())->onebit_momentum(s, gradient, momentum, variance, out, count);
     tdmi_denormals_restore(before);
 }
 
@@ -27,10 +28,10 @@ void tdmi_onebit_take(const float *average, float *momentum, const float *varian
     tdmi_denormals_restore(before);
 }
 
-void tdmi_onebit_update(const tdmi_optimizer_step *s, bool decay, float *weight, const float *average, const float *variance,
-                        size_t count)
+void tdmi_onebit_update(const tdmi_optimizer_step *s, bool decay, float *weight, const float *average, float *momentum,
+                        const float *variance, size_t count)
 {
     const uint64_t before = tdmi_denormals_flush();
-    tdmi_optim_kernels_of(tdmi_cpu_isa())->onebit_update(s, decay, weight, average, variance, count);
+    tdmi_optim_kernels_of(tdmi_cpu_isa())->onebit_update(s, decay, weight, average, momentum, variance, count);
     tdmi_denormals_restore(before);
 }

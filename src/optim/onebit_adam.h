@@ -16,11 +16,13 @@
 /* As tdmi_optimizer_step_init of ADAMW, for a step behind the warm-up. */
 void tdmi_onebit_step_init(tdmi_optimizer_step *s, const tdmi_optimizer *optimizer, int64_t step, int64_t warmup, double lr,
                            float grad_scale);
-/* gradient[count] becomes this rank's new momentum, from the common one. grad_scale multiplies the gradient first. */
-void tdmi_onebit_momentum(const tdmi_optimizer_step *s, float *gradient, const float *momentum, const float *variance, size_t count);
+/* out[count] <- this rank's new momentum, from the common one. grad_scale multiplies the gradient first. No array overlaps another. */
+void tdmi_onebit_momentum(const tdmi_optimizer_step *s, const float *gradient, const float *momentum, const float *variance, float *out,
+                          size_t count);
 /* The common momentum: average[count] without what one bit made of zeros. */
 void tdmi_onebit_take(const float *average, float *momentum, const float *variance, size_t count);
-void tdmi_onebit_update(const tdmi_optimizer_step *s, bool decay, float *weight, const float *average, const float *variance,
-                        size_t count);
+/* The same, and the weights of it. */
+void tdmi_onebit_update(const tdmi_optimizer_step *s, bool decay, float *weight, const float *average, float *momentum,
+                        const float *variance, size_t count);
 
 #endif

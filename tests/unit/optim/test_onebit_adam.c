@@ -102,16 +102,18 @@ static const char *own_step(tdm_group *group, own_run *run, int step)
     if (step == WARMUP + 1)
         CHECK_OK(tdm_reducer_set_compress(run->reducer, true));
     if (step > WARMUP) {
+        float own[COUNT];
         tdmi_onebit_step_init(&s, &adamw, step, WARMUP, LR, 1);
-        tdmi_onebit_momentum(&s, g, run->m, run->v, COUNT);
+        tdmi_onebit_momentum(&s, g, run->m, run->v, own, COUNT);
+        memcpy(g, own, sizeof own);
     } else {
         tdmi_optimizer_step_init(&s, &adamw, step, LR, 1);
     }
     CHECK_OK(tdm_reducer_ready(run->reducer, run->id));
     CHECK_OK(tdm_reducer_wait(run->reducer));
     if (step > WARMUP) {
-        tdmi_onebit_update(&s, true, run->w, g, run->v, COUNT);
-        tdmi_onebit_take(g, run->m, run->v, COUNT);
+        tdmi_onebit_update(&s, true, run->w, g, run->m, run->v, COUNT / 2);
+        tdmi_onebit_update(&s, true, run->w + COUNT / 2, g + COUNT / 2, run->m + COUNT / 2, run->v + COUNT / 2, COUNT / 2);
     } else {
         float *moment[TDMI_MOMENTS_MAX] = {run->m, run->v};
         tdmi_optimizer_update(&s, true, run->w, g, moment, COUNT);
@@ -173,7 +175,7 @@ static void loops_have_the_same_bits_on_every_instruction_set(void **state)
     tdmi_optimizer_step s;
     tdmi_onebit_step_init(&s, &adamw, 30, 10, LR, 0.7f);
     const tdmi_optim_kernels *plain = tdmi_optim_kernels_of(TDMI_ISA_PLAIN);
-    float start[4][101], expected[4][101];
+    float start[4][101], expected[6][101];
     for (int k = 0; k < 4; k++)
         for (size_t i = 0; i < 101; i++)
             start[k][i] = (float)sin((double)(i * 7) + k) * (k == 3 ? 1e-3f : 1);
@@ -183,16 +185,17 @@ static void loops_have_the_same_bits_on_every_instruction_set(void **state)
         const tdmi_optim_kernels *kernels = at == 0 ? plain : tdmi_optim_kernels_of(isas[at - 1]);
         if (at > 0 && isas[at - 1] > tdmi_cpu_isa())
             continue;
-        float x[4][101];
-        memcpy(x, start, sizeof x);
-        kernels->onebit_momentum(&s, x[0], x[1], x[3], 101);
-        kernels->onebit_update(&s, true, x[2], x[0], x[3], 101);
-        kernels->onebit_take(x[0], x[1], x[3], 101);
+        float x[6][101] = {{0}};
+        memcpy(x, start, sizeof start);
+        kernels->onebit_momentum(&s, x[0], x[1], x[3], x[4], 101);
+        kernels->onebit_take(x[0], x[5], x[3], 101);
+        kernels->onebit_update(&s, true, x[2], x[0], x[1], x[3], 101);
+        assert_memory_equal(x[1], x[5], sizeof x[1]);
         if (at == 0)
             memcpy(expected, x, sizeof x);
         assert_memory_equal(x, expected, sizeof x);
         for (size_t i = 0; i < 101; i += 5)
-            assert_true(x[0][i] == 0 && x[1][i] == 0);
+            assert_true(x[4][i] == 0 && x[1][i] == 0);
     }
 }
 
