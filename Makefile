@@ -9,9 +9,11 @@ TEST_OPTIONS ?= --print-errorlogs
 
 sanitize_options = -Dbuildtype=debugoptimized -Db_lundef=false
 log = meson-logs/testlog.json
+# One more than processors: some always wait for a deadline.
+sanitize_tests = --no-rebuild --no-suite guards --num-processes $(shell expr $$(nproc) + 1)
 with_torch = meson configure $(BUILD) -Dpytorch=enabled -Dpytorch_python=$(abspath $(VENV))/bin/python && ninja -C $(BUILD)
 
-.PHONY: all help setup demo torch test test-torch test-torch-suite build-asan build-tsan test-asan test-tsan bench install clean
+.PHONY: all help setup demo venv torch test test-torch test-torch-suite build-asan build-tsan test-asan test-tsan bench install clean
 
 all: ## build/tandem, build/libtandem.so, build/libtandem_train.so
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
@@ -26,6 +28,10 @@ demo: ## train a small GPT on the King James Bible, on all cores, and let it wri
 	@tools/setup.sh build
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 	@tools/demo.sh $(BUILD)
+
+venv: ## the virtual environment with PyTorch alone
+	@tools/setup.sh build torch
+	@tools/venv.sh $(VENV)
 
 torch: ## build PyTorch's backend "tandem" and install it into VENV
 	@tools/setup.sh build torch
@@ -66,12 +72,12 @@ build-tsan: ## what test-tsan runs
 
 test-asan: build-asan ## every test under clang's address and undefined-behaviour sanitizers
 	@rm -f $(BUILD)-asan/$(log)
-	@-tests/sanitize.sh meson test -C $(BUILD)-asan --no-rebuild --no-suite guards --timeout-multiplier 4 $(TEST_OPTIONS)
+	@-tests/sanitize.sh meson test -C $(BUILD)-asan $(sanitize_tests) --timeout-multiplier 4 $(TEST_OPTIONS)
 	@tools/test_summary.py $(BUILD)-asan/$(log)
 
-test-tsan: build-tsan ## every test under clang's thread sanitizer
+test-tsan: build-tsan ## every test with threads under clang's thread sanitizer
 	@rm -f $(BUILD)-tsan/$(log)
-	@-tests/sanitize.sh meson test -C $(BUILD)-tsan --no-rebuild --no-suite guards --timeout-multiplier 8 $(TEST_OPTIONS)
+	@-tests/sanitize.sh meson test -C $(BUILD)-tsan $(sanitize_tests) --timeout-multiplier 8 $(TEST_OPTIONS)
 	@tools/test_summary.py $(BUILD)-tsan/$(log)
 
 bench: ## measure beside PyTorch and MPI (many minutes; wants a quiet machine)
