@@ -29,7 +29,7 @@ def forecast_mb(options, tokens):
     """The row "in all" of --explain: of a node."""
     command = models.tandem_command(MODEL, tokens, h.RANKS, STEPS, "-")
     text = subprocess.run([str(c) for c in [*command, *options, "--explain"]], capture_output=True, text=True, check=True, timeout=60).stdout
-    return float(re.search(r"^  in all +([\d.]+)", text, re.M).group(1))
+    return float(re.search(r"^  in all +[\d.]+ +([\d.]+)", text, re.M).group(1))
 
 
 def main():

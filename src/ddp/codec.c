@@ -41,25 +41,57 @@ static size_t scratch_of(const bucket_codec *c, int ranks)
     }
 }
 
-static tdm_status make_bucket(tdm_reducer *r, const reducer_bucket *b, bucket_codec *c)
+static void free_bucket(bucket_codec *c)
 {
-    *c = (bucket_codec){.compress = b->compress, .count = b->used};
+    tdmi_free(c->residual);
+    tdm_powersgd_destroy(c->powersgd);
+    reducer_onebit_free(c->onebit);
+}
+
+/* Without the errors it will keep. After an error it is still to be freed. */
+static tdm_status plan_bucket(const tdm_compression *compress, const tdm_part *part, int parts, size_t used, int ranks, int rank,
+                              bucket_codec *c)
+{
+    *c = (bucket_codec){.compress = *compress, .count = used};
     if (c->compress.codec == TDM_CODEC_NONE)
         return TDM_OK;
-    if (c->compress.codec == TDM_CODEC_TOPK && (b->used > UINT32_MAX || !(c->compress.fraction >= 0 && c->compress.fraction <= 1)))
-        return tdmi_fail(TDM_ERR_INVALID, "topk of %zu elements, fraction %g: below 2^32 elements, a fraction up to 1", b->used,
+    if (c->compress.codec == TDM_CODEC_TOPK && (used > UINT32_MAX || !(c->compress.fraction >= 0 && c->compress.fraction <= 1)))
+        return tdmi_fail(TDM_ERR_INVALID, "topk of %zu elements, fraction %g: below 2^32 elements, a fraction up to 1", used,
                          c->compress.fraction);
-    c->residual = tdmi_calloc(b->used + 1, sizeof *c->residual, "error feedback");
+    if (c->compress.codec == TDM_CODEC_POWERSGD)
+        return tdm_powersgd_create(part, parts, &c->compress, &c->powersgd);
+    if (c->compress.codec == TDM_CODEC_ONEBIT)
+        return reducer_onebit_plan(part, parts, ranks, rank, &c->onebit);
+    return TDM_OK;
+}
+
+tdm_status tdmi_codec_memory(const tdm_compression *compress, const tdm_part *part, int parts, size_t used, int ranks, size_t *kept_out,
+                             size_t *scratch_out)
+{
+    bucket_codec c;
+    size_t first = 0, factors = 0;
+    tdm_status st = plan_bucket(compress, part, parts, used, ranks, 0, &c);
+    if (st == TDM_OK && c.powersgd != NULL)
+        tdm_powersgd_sizes(c.powersgd, &first, &factors);
+    if (st == TDM_OK) {
+        *kept_out = compress->codec == TDM_CODEC_NONE ? 0 : (used + factors) * sizeof(float) + (c.onebit == NULL ? 0 : reducer_onebit_kept(c.onebit));
+        *scratch_out = scratch_of(&c, ranks);
+    }
+    free_bucket(&c);
+    return st;
+}
+
+static tdm_status make_bucket(const tdm_reducer *r, const reducer_bucket *b, bucket_codec *c)
+{
+    tdm_compression own = b->compress;
+    own.seed += (uint64_t)b->number * 0x9e3779b97f4a7c15u;
+    tdm_status st = plan_bucket(&own, b->part, b->parameters, b->used, r->size, r->rank, c);
+    if (st != TDM_OK || own.codec == TDM_CODEC_NONE)
+        return st;
+    c->residual = tdmi_calloc(c->count + 1, sizeof *c->residual, "error feedback");
     if (c->residual == NULL)
         return TDM_ERR_NO_MEMORY;
-    if (c->compress.codec == TDM_CODEC_POWERSGD) {
-        tdm_compression own = c->compress;
-        own.seed += (uint64_t)b->number * 0x9e3779b97f4a7c15u;
-        return tdm_powersgd_create(b->part, b->parameters, &own, &c->powersgd);
-    }
-    if (c->compress.codec == TDM_CODEC_ONEBIT)
-        return reducer_onebit_plan(b->part, b->parameters, r->size, r->rank, &c->onebit);
-    return TDM_OK;
+    return c->onebit == NULL ? TDM_OK : reducer_onebit_begin(c->onebit);
 }
 
 tdm_status reducer_codec_create(tdm_reducer *r)
@@ -99,11 +131,8 @@ void reducer_codec_destroy(tdm_reducer *r)
     reducer_codec *codec = r->codec;
     if (codec == NULL)
         return;
-    for (int b = 0; b < codec->buckets; b++) {
-        tdmi_free(codec->bucket[b].residual);
-        tdm_powersgd_destroy(codec->bucket[b].powersgd);
-        reducer_onebit_free(codec->bucket[b].onebit);
-    }
+    for (int b = 0; b < codec->buckets; b++)
+        free_bucket(&codec->bucket[b]);
     tdm_free(r->group, codec->scratch);
     tdmi_free(codec->bucket);
     tdmi_free(codec);

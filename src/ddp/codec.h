@@ -28,9 +28,12 @@ tdm_status reducer_powersgd_hook(bucket_codec *codec, char *scratch, const tdm_b
 tdm_status reducer_topk_hook(bucket_codec *codec, char *scratch, const tdm_bucket *bucket, int phase, tdm_work **work);
 tdm_status reducer_onebit_hook(bucket_codec *codec, char *scratch, const tdm_bucket *bucket, int phase, tdm_work **work);
 
-/* hook_onebit.c: who serves which blocks of a bucket. */
+/* hook_onebit.c: who serves which blocks of a bucket; begin: their errors, zeros. */
 tdm_status reducer_onebit_plan(const tdm_part *part, int parts, int ranks, int rank, onebit_plan **out);
+tdm_status reducer_onebit_begin(onebit_plan *plan);
 void reducer_onebit_free(onebit_plan *plan);
+/* Bytes: the errors and, with a source, the last averages' signs; and scratch. */
+size_t reducer_onebit_kept(const onebit_plan *plan);
 size_t reducer_onebit_scratch(const onebit_plan *plan);
 /* The error of the blocks that this rank serves: elements [*first, *first + *count) of the bucket; NULL where it serves none. */
 float *reducer_onebit_served(onebit_plan *plan, size_t *first, size_t *count);

@@ -104,6 +104,11 @@ tdm_status reducer_onebit_plan(const tdm_part *part, int parts, int ranks, int r
         p->first = p->block[p->begin[rank]].first;
         p->count = last->first + last->count - p->first;
     }
+    return TDM_OK;
+}
+
+tdm_status reducer_onebit_begin(onebit_plan *p)
+{
     p->error = tdmi_calloc(p->count + 1, sizeof *p->error, "error feedback");
     return p->error == NULL ? TDM_ERR_NO_MEMORY : TDM_OK;
 }
@@ -118,6 +123,11 @@ void reducer_onebit_free(onebit_plan *p)
     tdmi_free(p->error);
     tdmi_free(p->kept);
     tdmi_free(p);
+}
+
+size_t reducer_onebit_kept(const onebit_plan *p)
+{
+    return p->count * sizeof *p->error + p->total;
 }
 
 size_t reducer_onebit_scratch(const onebit_plan *p)

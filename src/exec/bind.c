@@ -230,15 +230,10 @@ static const char *bucket_word(tdmi_op op)
                                         : "parameters ready";
 }
 
-/* From the second micro-batch on gradients are added to, whatever the graph's order of writers says of the first. */
 static tdm_status bind_adding(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)
 {
     tdmi_kernel_io io = to->bound.io;
-    for (int i = 0; i < from->out_count; i++)
-        if (from->out[i] >= 0 && exec->graph->tensor[from->out[i]].role == TDMI_ROLE_GRADIENT) {
-            io.attr.accumulate |= 1u << i;
-            to->adds = true;
-        }
+    to->adds = exec_io_adds(exec->graph, from, &io);
     if (!to->adds)
         return TDM_OK;
     tdm_status st = tdmi_kernel_bind(&io, exec->options.isa, &to->adding);
@@ -260,6 +255,18 @@ tdmi_kernel_io exec_io_of(const tdmi_graph *g, const tdmi_node *node)
     for (int i = 0; i < node->out_count; i++)
         io.out[i] = node->out[i] < 0 ? absent : g->tensor[node->out[i]].shape;
     return io;
+}
+
+/* Gradients are added to then, whatever the graph's order of writers says of the first micro-batch. */
+bool exec_io_adds(const tdmi_graph *g, const tdmi_node *node, tdmi_kernel_io *io)
+{
+    bool adds = false;
+    for (int i = 0; i < node->out_count; i++)
+        if (node->out[i] >= 0 && g->tensor[node->out[i]].role == TDMI_ROLE_GRADIENT) {
+            io->attr.accumulate |= 1u << i;
+            adds = true;
+        }
+    return adds;
 }
 
 static tdm_status bind_node(tdmi_exec *exec, const tdmi_node *from, exec_node *to, size_t *workspace)

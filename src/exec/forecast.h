@@ -12,7 +12,8 @@ typedef struct tdmi_memory_forecast {
     size_t gradients;
     size_t kept;         /* reduced slices that wait for the verdict */
     size_t state;        /* of the optimizer; 0 where it lies in a file */
-    size_t feedback;     /* of codecs: what is not sent yet, and with onebit what this rank's averages have not */
+    size_t codecs;       /* what they keep: what is not sent yet, with onebit what this rank's averages have not and their signs, powersgd's factors */
+    size_t travelling;   /* a compressed bucket under way */
     size_t activations;
     size_t workspace;    /* of kernels */
     size_t staging;      /* of reductions between nodes: what arrives, and sums so far of the buckets under way */
@@ -22,8 +23,9 @@ typedef struct tdmi_memory_forecast {
  * offload and isa are looked at. Prepares each kernel once, to ask it. */
 tdm_status tdmi_exec_forecast(const tdmi_graph *graph, const tdmi_exec_options *options, int size, int local_size,
                               tdmi_memory_forecast *out);
-/* Of one rank without what a node has once; of a node's ranks together. */
+/* Of one rank without what a node has once; with it, as its process sees it; of a node's ranks together. */
 size_t tdmi_forecast_of_rank(const tdmi_memory_forecast *forecast);
+size_t tdmi_forecast_of_process(const tdmi_memory_forecast *forecast);
 size_t tdmi_forecast_of_node(const tdmi_memory_forecast *forecast, int local_size);
 
 #endif

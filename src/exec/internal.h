@@ -120,6 +120,8 @@ int exec_body(const tdmi_graph *graph);
 tdm_status exec_bind(tdmi_exec *exec);
 bool exec_is_compute(tdmi_op op); /* done by a kernel */
 tdmi_kernel_io exec_io_of(const tdmi_graph *graph, const tdmi_node *node);
+/* Makes it that of the kernel which adds to the node's gradients, from the second micro-batch on; false if it writes none. */
+bool exec_io_adds(const tdmi_graph *graph, const tdmi_node *node, tdmi_kernel_io *io);
 void exec_unbind(tdmi_exec *exec);
 /* Zeroed memory in huge pages where the kernel grants them. */
 void *exec_page_memory(size_t nbytes, const char *label);

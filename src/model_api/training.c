@@ -3,10 +3,8 @@
  * Threads: all calls on a training are its owner's. */
 #include "model_api/internal.h"
 
-#include "core/cpu.h"
 #include "core/memory.h"
 #include "train/agree.h"
-#include "train/costs.h"
 #include "train/step_graph.h"
 
 #include <stdio.h>
@@ -68,31 +66,19 @@ static tdm_status check_groups(const tdm_model *m, const tdm_training_options *o
 
 static tdm_status plan(tdm_training *t, const tdm_training_options *o)
 {
-    const int size = tdm_group_size(t->group);
     tdmi_settings *s = &t->settings;
-    int parts;
     tdm_status st = model_graph(t->model, true, &t->graph);
     if (st == TDM_OK)
         st = model_keep_untrained(t->model, o->allow_unused, t->graph);
     bool everywhere;
     st = tdmi_agree(t->group, st, &everywhere); /* what follows is collective */
     if (st == TDM_OK)
-        st = tdmi_exec_parts(t->group, s->shard, &parts);
+        st = tdmi_step_meet(s, t->group);
     if (st != TDM_OK)
         return st;
-    s->parameters = tdmi_graph_parameter_count(t->graph);
-    s->cost = tdmi_costs_of_node();
-    s->ready_late = tdm_group_local_size(t->group) < size;
-    if (s->bucket_auto)
-        st = tdmi_costs_of_group(t->group, &s->cost);
-    tdmi_pipeline_options passes = tdmi_step_pipeline(s, size, parts);
+    tdmi_pipeline_options passes = tdmi_step_pipeline(s);
     passes.uncounted = o->uncounted;
-    return st == TDM_OK ? tdmi_pipeline_run(t->graph, &passes) : st;
-}
-
-static void draw_mask(void *arg, uint8_t *mask, size_t count, float p)
-{
-    tdmi_rng_bernoulli(arg, mask, count, 1 - (double)p);
+    return tdmi_pipeline_run(t->graph, &passes);
 }
 
 /* A loss holds the share of one of all micro-batches, where it is a cross_entropy. */
@@ -118,24 +104,14 @@ static tdm_status feed(void *arg, int micro_batch)
 
 static tdm_status make_executor(tdm_training *t, const tdm_training_options *o)
 {
-    const tdmi_settings *s = &t->settings;
-    tdmi_exec_options options = {.group = t->group,
-                                 .optimizer = s->optimizer,
-                                 .groups = o->group_count,
-                                 .shard = s->shard,
-                                 .offload = s->options.offload,
-                                 .clip = s->clip,
-                                 .scaler = s->precision == TDM_F16 ? &t->scaler : NULL,
-                                 .isa = tdmi_cpu_isa(),
-                                 .draw = draw_mask,
-                                 .draw_arg = &t->mask_rng,
-                                 .draw_nbytes = sizeof t->mask_rng,
-                                 .feed = feed,
-                                 .feed_arg = t};
+    tdmi_exec_options options = tdmi_step_executor(&t->settings, t->group, &t->scaler, &t->mask_rng);
+    options.feed = feed;
+    options.feed_arg = t;
+    options.groups = o->group_count;
     for (int i = 0; i < o->group_count; i++)
         options.group_of[i] = (tdmi_exec_group){o->groups[i].lr_factor, o->groups[i].weight_decay};
     tdmi_grad_scaler_init(&t->scaler);
-    tdm_status st = tdmi_rng_init(&t->mask_rng, s->options.seed);
+    tdm_status st = tdmi_rng_init(&t->mask_rng, t->settings.options.seed);
     if (st == TDM_OK)
         st = tdmi_exec_create(t->graph, &options, &t->exec);
     if (st == TDM_OK)

@@ -26,8 +26,9 @@ typedef struct tdmi_pipeline_options {
     bool bucket_auto;       /* instead of all: the plan whose last reduction ends first, by `cost` */
     tdmi_cost cost;         /* all zero: not known */
     int remat;              /* 0: every activation is kept; k: those inside every k-th block are computed again; or AUTO: */
-    size_t memory_nbytes;   /* as few as let the slab, the gradients and what lies beside them fit into so much */
-    size_t memory_beside_nbytes; /* parameters (a node's part of them), optimizer state */
+    size_t memory_nbytes;   /* as few as fit into so much by */
+    tdm_status (*memory_of)(void *arg, const tdmi_graph *g, size_t *nbytes_out); /* what a rank needs that runs g, finished */
+    void *memory_arg;
     int micro_batches;      /* of a step; 0: one */
     bool uncounted;         /* targets may be below zero: how many count is known with the verdict, so updates wait for it */
     bool ready_late;        /* new parameters travel between ranks beside the next step's forward, not at the end of this one */

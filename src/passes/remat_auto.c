@@ -102,8 +102,8 @@ static tdm_status forecast(const choice *c, bool *again, size_t *nbytes)
     tdm_status st = remat_apply(g, again);
     if (st == TDM_OK)
         st = tdmi_pipeline_behind_remat(g, c->options);
-    const size_t kept = g->slices_kept ? tdmi_graph_parameter_count(g) * tdm_dtype_size(g->gradient_type) / (size_t)c->options->world_size : 0;
-    *nbytes = g->slab_nbytes + g->gradient_nbytes + kept + g->parameter_nbytes + c->options->memory_beside_nbytes;
+    if (st == TDM_OK)
+        st = c->options->memory_of(c->options->memory_arg, g, nbytes);
     tdmi_graph_destroy(g);
     return st;
 }
@@ -113,7 +113,7 @@ static tdm_status fits(choice *c, int count, bool *again, bool *fit, size_t *nby
     for (int i = 0; i < c->count; i++)
         c->taken[i] = i < count;
     tdm_status st = forecast(c, again, nbytes);
-    *fit = *nbytes <= c->options->memory_nbytes;
+    *fit = st == TDM_OK && *nbytes <= c->options->memory_nbytes;
     return st;
 }
 
@@ -122,7 +122,7 @@ static tdm_status give_back(choice *c, int count, bool *again)
 {
     tdm_status st = TDM_OK;
     for (int i = count - 2, tries = 0; i >= 0 && tries < GIVE_BACK_TRIES && st == TDM_OK; i--, tries++) {
-        size_t nbytes;
+        size_t nbytes = 0;
         c->taken[i] = false;
         st = forecast(c, again, &nbytes);
         c->taken[i] = nbytes > c->options->memory_nbytes;
@@ -133,7 +133,7 @@ static tdm_status give_back(choice *c, int count, bool *again)
 static tdm_status search(choice *c, bool *again)
 {
     const double mib = 1 << 20;
-    size_t nbytes, least;
+    size_t nbytes = 0, least = 0;
     bool fit;
     tdm_status st = fits(c, 0, again, &fit, &nbytes);
     if (st != TDM_OK || fit)
@@ -141,10 +141,9 @@ static tdm_status search(choice *c, bool *again)
     st = fits(c, c->count, again, &fit, &least);
     if (st == TDM_OK && !fit)
         return tdmi_fail(TDM_ERR_NO_MEMORY,
-                         "a step needs %.1f MiB, %.1f MiB of it parameters and what the optimizer keeps, and still %.1f MiB with "
-                         "all blocks computed again; the limit is %.1f MiB. Make the batch smaller, or shard",
-                         (double)nbytes / mib, (double)c->options->memory_beside_nbytes / mib, (double)least / mib,
-                         (double)c->options->memory_nbytes / mib);
+                         "a step needs %.1f MiB on each rank, and still %.1f MiB with all blocks computed again; the limit is %.1f MiB. "
+                         "Make the batch smaller, or shard",
+                         (double)nbytes / mib, (double)least / mib, (double)c->options->memory_nbytes / mib);
     int low = 0, high = c->count; /* the first `low` do not fit, the first `high` do */
     while (high - low > 1 && st == TDM_OK) {
         const int middle = low + (high - low) / 2;
@@ -158,7 +157,7 @@ static tdm_status search(choice *c, bool *again)
 
 tdm_status remat_choose(const tdmi_graph *g, const tdmi_pipeline_options *options, bool *again)
 {
-    if (options->memory_nbytes == 0 || !(options->cost.flops_per_s > 0 && options->cost.bytes_per_s > 0))
+    if (options->memory_nbytes == 0 || options->memory_of == NULL || !(options->cost.flops_per_s > 0 && options->cost.bytes_per_s > 0))
         return tdmi_fail(TDM_ERR_INVALID, "what to compute again is chosen by a limit of memory and the costs of nodes; give both");
     const size_t nodes = (size_t)g->node_count + 1;
     choice c = {.g = g, .options = options};

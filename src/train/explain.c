@@ -1,5 +1,4 @@
 /* explain.c - `tandem train MODEL --explain`: every setting as it would be used, and the plan of a step. */
-#include "core/cpu.h"
 #include "core/memory.h"
 #include "exec/forecast.h"
 #include "kernels/kernel.h"
@@ -90,11 +89,13 @@ static void print_memory(FILE *to, const tdmi_memory_forecast *f, int local_size
     print_row(to, "gradients", f->gradients, false, local_size, "");
     print_row(to, "reduced slices", f->kept, false, local_size, "until the verdict");
     print_row(to, "optimizer state", f->state, false, local_size, "");
-    print_row(to, "error feedback", f->feedback, false, local_size, "of codecs");
+    print_row(to, "codecs", f->codecs, false, local_size, "errors and factors of what travels smaller");
+    print_row(to, "travelling", f->travelling, false, local_size, "a compressed bucket");
     print_row(to, "activations", f->activations, false, local_size, "");
     print_row(to, "workspace", f->workspace, false, local_size, "of kernels");
     print_row(to, "staging", f->staging, false, local_size, "of what comes from other nodes");
-    print_row(to, "in all", tdmi_forecast_of_node(f, local_size), true, local_size, "and about 20 a rank for the program itself");
+    fprintf(to, "  %-18s %9.1f %9.1f  %s\n", "in all", (double)tdmi_forecast_of_process(f) / (1 << 20),
+            (double)tdmi_forecast_of_node(f, local_size) / (1 << 20), "and about 20 a rank for the program itself");
     fputc('\n', to);
 }
 
@@ -122,18 +123,21 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, i
     if (st != TDM_OK)
         return st;
     s.cost = tdmi_costs_of_node();
-    const int parts = s.shard == 3 ? world_size / local_size : 1;
-    st = tdmi_step_graph(&s, world_size, parts, &g);
+    s.world_size = world_size;
+    s.local_size = local_size;
+    s.parts = s.shard == 3 ? world_size / local_size : 1;
+    s.ready_late = local_size < world_size;
+    st = tdmi_step_graph(&s, &g);
     if (st != TDM_OK)
         return st;
-    const tdmi_exec_options executor = {.optimizer = s.optimizer, .shard = s.shard, .offload = s.options.offload, .isa = tdmi_cpu_isa()};
+    const tdmi_exec_options executor = tdmi_step_executor(&s, NULL, NULL, NULL);
     tdmi_memory_forecast memory;
     st = tdmi_exec_forecast(g, &executor, world_size, local_size, &memory);
     if (st != TDM_OK) {
         tdmi_graph_destroy(g);
         return st;
     }
-    tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s, world_size, parts);
+    tdmi_pipeline_options pipeline = tdmi_step_pipeline(&s);
     forward = s.model->build(&s.config, s.batch, TDMI_BUILD_LOSS, true);
     char *text = NULL, *plan = forward == NULL ? NULL : tdmi_pipeline_explain(forward, &pipeline);
     size_t nbytes;

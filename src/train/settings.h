@@ -32,7 +32,8 @@ typedef struct tdmi_settings {
     int bucket_list_count;                       /* 0: none */
     bool bucket_auto;
     int remat;       /* as the pass takes it */
-    bool ready_late; /* once the ranks' places are known: new parameters travel beside the next step's forward */
+    int world_size, local_size, parts; /* once the ranks' places are known: all, those of a node, and as tdmi_exec_parts() says; */
+    bool ready_late;                   /* new parameters travel beside the next step's forward */
     tdmi_cost cost; /* what nodes and reductions are thought to take (costs.h) */
 } tdmi_settings;
 

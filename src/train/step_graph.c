@@ -1,5 +1,9 @@
-/* step_graph.c - builds a model's graph and sends it through the passes. */
+/* step_graph.c - builds a model's graph and sends it through the passes; what passes and executor are told, in one place. */
 #include "train/step_graph.h"
+
+#include "core/cpu.h"
+#include "exec/forecast.h"
+#include "train/costs.h"
 
 static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, tdmi_graph **out)
 {
@@ -16,22 +20,38 @@ static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, td
     return TDM_OK;
 }
 
-/* Parameters with their copies, the optimizer's state, and what a codec keeps of errors, of a rank. */
-static size_t beside(const tdmi_settings *s, int world_size, int parts)
+tdm_status tdmi_step_meet(tdmi_settings *s, tdm_group *group)
 {
-    const bool compressed = s->compress.codec != TDM_CODEC_NONE && world_size > 1, onebit = s->compress.codec == TDM_CODEC_ONEBIT;
-    const size_t copies = s->precision == TDM_F32 ? 0 : 2, nodes = parts > 1 ? (size_t)parts : 1;
-    const size_t share = s->shard > 0 && !(compressed && onebit) ? (size_t)world_size : 1;
-    const size_t moments = s->options.offload != NULL ? 0 : (size_t)tdmi_optimizer_moments(&s->optimizer);
-    return s->parameters * (sizeof(float) + copies) / nodes + s->parameters * sizeof(float) * moments / share +
-           (compressed ? s->parameters * sizeof(float) : 0);
+    s->world_size = tdm_group_size(group);
+    int32_t local_size = tdm_group_local_size(group);
+    s->ready_late = local_size < s->world_size; /* on one node nothing travels */
+    s->cost = tdmi_costs_of_node();
+    tdm_status st = tdmi_exec_parts(group, s->shard, &s->parts);
+    if (st == TDM_OK && s->bucket_auto) /* else nothing is chosen by what links cost */
+        st = tdmi_costs_of_group(group, &s->cost);
+    if (st == TDM_OK && s->world_size > 1) /* nodes may be of different sizes: all plan alike, for the smallest */
+        st = tdm_allreduce(group, &local_size, &local_size, 1, TDM_I32, TDM_MIN, NULL);
+    s->local_size = local_size;
+    return st;
 }
 
-tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size, int parts)
+/* What --explain prints and what a limit counts are the same. */
+static tdm_status memory_of(void *arg, const tdmi_graph *g, size_t *nbytes_out)
+{
+    const tdmi_settings *s = arg;
+    const tdmi_exec_options executor = tdmi_step_executor(s, NULL, NULL, NULL);
+    tdmi_memory_forecast f;
+    tdm_status st = tdmi_exec_forecast(g, &executor, s->world_size, s->local_size, &f);
+    if (st == TDM_OK)
+        *nbytes_out = tdmi_forecast_of_process(&f);
+    return st;
+}
+
+tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s)
 {
     return (tdmi_pipeline_options){.train = true,
                                    .precision = s->precision,
-                                   .world_size = world_size,
+                                   .world_size = s->world_size,
                                    .bucket_cap_mb = s->bucket_mb,
                                    .first_bucket_mb = s->first_bucket_mb,
                                    .bucket_list_mb = s->bucket_list_mb,
@@ -41,18 +61,38 @@ tdmi_pipeline_options tdmi_step_pipeline(const tdmi_settings *s, int world_size,
                                    .remat = s->remat,
                                    .ready_late = s->ready_late,
                                    .memory_nbytes = s->options.memory,
-                                   .memory_beside_nbytes = beside(s, world_size, parts),
+                                   .memory_of = memory_of,
+                                   .memory_arg = (void *)(uintptr_t)s,
                                    .micro_batches = s->micro_batches,
                                    .compress = s->compress,
                                    .clip = s->clip > 0,
                                    .shard = s->shard,
-                                   .parts = parts,
+                                   .parts = s->parts,
                                    .prefetch = s->prefetch};
 }
 
-tdm_status tdmi_step_graph(const tdmi_settings *s, int world_size, int parts, tdmi_graph **out)
+static void draw_mask(void *arg, uint8_t *mask, size_t count, float p)
 {
-    tdmi_pipeline_options options = tdmi_step_pipeline(s, world_size, parts);
+    tdmi_rng_bernoulli(arg, mask, count, 1 - (double)p);
+}
+
+tdmi_exec_options tdmi_step_executor(const tdmi_settings *s, tdm_group *group, tdmi_grad_scaler *scaler, tdmi_rng *mask_rng)
+{
+    return (tdmi_exec_options){.group = group,
+                               .optimizer = s->optimizer,
+                               .shard = s->shard,
+                               .offload = s->options.offload,
+                               .clip = s->clip,
+                               .scaler = s->precision == TDM_F16 ? scaler : NULL,
+                               .isa = (int)tdmi_cpu_isa(),
+                               .draw = draw_mask,
+                               .draw_arg = mask_rng,
+                               .draw_nbytes = sizeof *mask_rng};
+}
+
+tdm_status tdmi_step_graph(const tdmi_settings *s, tdmi_graph **out)
+{
+    tdmi_pipeline_options options = tdmi_step_pipeline(s);
     return finish(s->model->build(&s->config, s->batch, TDMI_BUILD_LOSS, true), &options, out);
 }
 

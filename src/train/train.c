@@ -1,13 +1,11 @@
 /* train.c - a run of one rank from its options to its summary. */
 #include "train/agree.h"
-#include "train/costs.h"
 #include "train/signals.h"
 #include "train/step_graph.h"
 #include "train/trainer.h"
 #include "train/writer.h"
 
 #include "core/clock.h"
-#include "core/cpu.h"
 #include "core/memory.h"
 
 #include <math.h>
@@ -19,11 +17,6 @@
 
 #define TRACED_STEPS 3  /* kept where --trace does not say which */
 #define SAMPLE_BYTES 320
-
-static void draw_mask(void *arg, uint8_t *mask, size_t count, float p)
-{
-    tdmi_rng_bernoulli(arg, mask, count, 1 - (double)p);
-}
 
 tdm_status tdmi_trainer_agree(tdmi_trainer *t, tdm_status mine)
 {
@@ -85,14 +78,9 @@ static tdm_status make_group(tdmi_trainer *t)
 static tdm_status make_executor(tdmi_trainer *t)
 {
     tdmi_settings *s = &t->settings;
-    int parts;
-    tdm_status st = tdmi_exec_parts(t->group, s->shard, &parts);
-    s->cost = tdmi_costs_of_node();
-    s->ready_late = tdm_group_local_size(t->group) < t->size; /* on one node nothing travels */
-    if (st == TDM_OK && s->bucket_auto) /* else nothing is chosen by what links cost */
-        st = tdmi_costs_of_group(t->group, &s->cost);
+    tdm_status st = tdmi_step_meet(s, t->group);
     if (st == TDM_OK)
-        st = tdmi_step_graph(s, t->size, parts, &t->graph);
+        st = tdmi_step_graph(s, &t->graph);
     if (st == TDM_OK)
         st = tdmi_rng_init(&t->mask_rng, s->options.seed);
     const bool chosen = s->options.trace_from != TDM_UNSET;
@@ -101,20 +89,11 @@ static tdm_status make_executor(tdmi_trainer *t)
         st = tdmi_trace_create(t->rank, steps * tdmi_exec_step_events(t->graph, t->size), &t->trace);
     if (st != TDM_OK)
         return st;
-    tdmi_exec_options options = {.group = t->group,
-                                 .optimizer = s->optimizer,
-                                 .shard = s->shard,
-                                 .offload = s->options.offload,
-                                 .clip = s->clip,
-                                 .scaler = s->precision == TDM_F16 ? &t->scaler : NULL,
-                                 .isa = tdmi_cpu_isa(),
-                                 .draw = draw_mask,
-                                 .draw_arg = &t->mask_rng,
-                                 .draw_nbytes = sizeof t->mask_rng,
-                                 .trace = t->trace,
-                                 .feed = tdmi_trainer_feed,
-                                 .feed_arg = t,
-                                 .interrupt = tdmi_signals_interrupt()};
+    tdmi_exec_options options = tdmi_step_executor(s, t->group, &t->scaler, &t->mask_rng);
+    options.trace = t->trace;
+    options.feed = tdmi_trainer_feed;
+    options.feed_arg = t;
+    options.interrupt = tdmi_signals_interrupt();
     st = tdmi_exec_create(t->graph, &options, &t->exec);
     if (st != TDM_OK)
         return st;

@@ -2,6 +2,7 @@
 #include "exec/forecast.h"
 
 #include "core/cpu.h"
+#include "ddp/reducer.h"
 #include "on_ranks.h"
 #include "passes/passes.h"
 #include "tiny_run.h"
@@ -109,6 +110,30 @@ static void compressed_ranks_take_what_was_said(void **state)
     ranks_run(&(ranks_spec){.n = 4, .transport = "nodes", .mode = RANKS_PROCESSES, .deadline_s = 60}, body, (void *)(uintptr_t)&nodes);
 }
 
+/* Small against the slack above: by the sizes themselves. */
+static const char *codec_body(tdm_group *group, void *arg)
+{
+    (void)group, (void)arg;
+    enum { ROWS = 600, COLUMNS = 200, ELEMENTS = ROWS * COLUMNS, RANKS = 2, RANK = 4 };
+    const tdm_part matrix = {0, ELEMENTS, ROWS};
+    size_t kept, scratch;
+    CHECK_OK(tdmi_codec_memory(&(tdm_compression){.codec = TDM_CODEC_POWERSGD, .rank = RANK}, &matrix, 1, ELEMENTS, RANKS, &kept, &scratch));
+    CHECK_THAT(kept == (ELEMENTS + RANK * COLUMNS) * sizeof(float) && scratch == RANK * (ROWS + COLUMNS) * sizeof(float));
+    CHECK_OK(tdmi_codec_memory(&(tdm_compression){.codec = TDM_CODEC_BF16}, &matrix, 1, ELEMENTS, RANKS, &kept, &scratch));
+    CHECK_THAT(kept == ELEMENTS * sizeof(float) && scratch == ELEMENTS * sizeof(uint16_t));
+    CHECK_OK(tdmi_codec_memory(&(tdm_compression){.codec = TDM_CODEC_ONEBIT}, &matrix, 1, ELEMENTS, RANKS, &kept, &scratch));
+    CHECK_THAT(kept > ELEMENTS * sizeof(float) * 4 / 3 && kept < ELEMENTS * sizeof(float) * 5 / 3 && scratch > ELEMENTS / 8);
+    CHECK_OK(tdmi_codec_memory(&(tdm_compression){.codec = TDM_CODEC_NONE}, &matrix, 1, ELEMENTS, RANKS, &kept, &scratch));
+    CHECK_THAT(kept == 0 && scratch == 0);
+    return NULL;
+}
+
+static void codecs_keep_errors_and_factors(void **state)
+{
+    (void)state;
+    ranks_run(&(ranks_spec){.n = 1, .transport = "shm"}, codec_body, NULL);
+}
+
 static void ranks_of_two_nodes_take_what_was_said(void **state)
 {
     (void)state;
@@ -125,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_a_node_take_what_was_said),
         cmocka_unit_test(compressed_ranks_take_what_was_said),
+        cmocka_unit_test(codecs_keep_errors_and_factors),
         cmocka_unit_test(ranks_of_two_nodes_take_what_was_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

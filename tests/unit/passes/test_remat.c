@@ -21,10 +21,22 @@ static tdmi_graph *gpt2(void)
     return model->build(&c, 4, TDMI_BUILD_LOSS, true);
 }
 
+static size_t memory_of(const tdmi_graph *g)
+{
+    return g->slab_nbytes + g->gradient_nbytes + 1000;
+}
+
+static tdm_status forecast(void *arg, const tdmi_graph *g, size_t *nbytes_out)
+{
+    (void)arg;
+    *nbytes_out = memory_of(g);
+    return TDM_OK;
+}
+
 static tdmi_pipeline_options with(int remat, size_t memory_nbytes)
 {
     return (tdmi_pipeline_options){.train = true, .world_size = 2, .shard = 1, .clip = true, .remat = remat, .memory_nbytes = memory_nbytes,
-                                   .memory_beside_nbytes = 1000, .cost = cost};
+                                   .memory_of = forecast, .cost = cost};
 }
 
 static tdmi_graph *made(int remat, size_t memory_nbytes)
@@ -33,11 +45,6 @@ static tdmi_graph *made(int remat, size_t memory_nbytes)
     const tdmi_pipeline_options options = with(remat, memory_nbytes);
     assert_int_equal(tdmi_pipeline_run(g, &options), TDM_OK);
     return g;
-}
-
-static size_t memory_of(const tdmi_graph *g)
-{
-    return g->slab_nbytes + g->gradient_nbytes + 1000;
 }
 
 static int again_of(const tdmi_graph *g, const char *block)
