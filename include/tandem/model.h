@@ -152,7 +152,7 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_training_write(tdm_training *training, con
  * sharding and any precision goes on from one. Collective.
  *   save  makes the folder; keep: so many of the newest stay, 0: all
  *   load  the newest whole one; the steps of the training go on from there. After an error the training can only be destroyed
- * Errors  TDM_ERR_BAD_FILE none, or of another model | TDM_ERR_UNSUPPORTED compress, whose state it does not hold | TDM_ERR_NO_SPACE */
+ * Errors  TDM_ERR_BAD_FILE none, or of another model, optimizer or compress | TDM_ERR_NO_SPACE */
 TDM_API TDM_MUST_CHECK tdm_status tdm_training_save(tdm_training *training, const char *folder, int keep);
 TDM_API TDM_MUST_CHECK tdm_status tdm_training_load(tdm_training *training, const char *folder);
 /* Steps done, those before a load included. */

@@ -12,7 +12,7 @@ typedef struct tdmi_memory_forecast {
     size_t gradients;
     size_t kept;         /* reduced slices that wait for the verdict */
     size_t state;        /* of the optimizer; 0 where it lies in a file */
-    size_t codecs;       /* what they keep: what is not sent yet, with onebit what this rank's averages have not and their signs, powersgd's factors */
+    size_t codecs;       /* what they keep: errors, powersgd's factors, the signs of onebit's last averages */
     size_t travelling;   /* a compressed bucket under way */
     size_t activations;
     size_t workspace;    /* of kernels */

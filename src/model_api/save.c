@@ -6,9 +6,11 @@
 #include "core/memory.h"
 #include "kernels/kernel.h"
 #include "train/agree.h"
+#include "train/save_codecs.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,6 +18,7 @@
 
 typedef struct layouts {
     tdmi_layout *model, *optimizer;
+    tdmi_codec_file codecs;
     size_t *moment_index; /* [parameters of the model]: of the first moment in the optimizer's layout; others follow */
 } layouts;
 
@@ -42,8 +45,15 @@ static tdm_status add(tdmi_layout *layout, const char *name, const tdmi_shape *s
     return tdmi_layout_add(layout, name, shape->ndim, dims);
 }
 
+static tdmi_codec_file codecs_of(const tdm_training *t)
+{
+    return (tdmi_codec_file){.graph = t->graph, .exec = t->exec, .rank = tdm_group_rank(t->group), .size = tdm_group_size(t->group),
+                             .has_served = t->settings.compress.codec == TDM_CODEC_ONEBIT};
+}
+
 static tdm_status lay_out(const tdm_training *t, layouts *l)
 {
+    l->codecs = codecs_of(t);
     tdm_status st = tdmi_layout_create(&l->model);
     if (st == TDM_OK)
         st = tdmi_layout_create(&l->optimizer);
@@ -61,7 +71,7 @@ static tdm_status lay_out(const tdm_training *t, layouts *l)
                 st = add(l->optimizer, name, &p->shape);
         }
     }
-    return st;
+    return st == TDM_OK ? tdmi_codecs_add_layout(&l->codecs, l->optimizer) : st;
 }
 
 static void forget(layouts *l)
@@ -73,9 +83,6 @@ static void forget(layouts *l)
 
 static tdm_status can_be_saved(const tdm_training *t)
 {
-    if (t->settings.compress.codec != TDM_CODEC_NONE)
-        return tdmi_fail(TDM_ERR_UNSUPPORTED, "a training with compress %s has state in its codecs, which its checkpoints do not hold",
-                         t->settings.options.compress);
     return tdmi_exec_is_consistent(t->exec) ? TDM_OK : tdmi_fail(TDM_ERR_INTERNAL, "a rank is inside an update; nothing is saved");
 }
 
@@ -114,15 +121,21 @@ static tdm_status write_own(tdm_training *t, const layouts *l, tdmi_checkpoint_w
         if (!is_trained(t, id))
             st = tdmi_safetensors_write(to.model, (size_t)i, 0, tdmi_shape_count(&tensor_of(t, i)->shape), tdmi_exec_memory(t->exec, id));
     }
+    if (st == TDM_OK)
+        st = tdmi_codecs_write(&l->codecs, to.optimizer);
     return st == TDM_OK ? tdmi_checkpoint_sync(writer) : st;
 }
 
 static tdm_status commit(tdm_training *t, tdmi_checkpoint_writer *writer, int keep)
 {
-    char scaler[80];
+    char scaler[80], ranks[32], compress[32];
+    tdmi_settings_compress_text(&t->settings, compress);
+    snprintf(ranks, sizeof ranks, "%d", tdm_group_size(t->group));
     snprintf(scaler, sizeof scaler, "%a %d %lld", (double)t->scaler.scale, t->scaler.clean, (long long)t->scaler.skipped);
     const tdmi_checkpoint_note notes[] = {{"model", t->model->graph->name},
                                           {"optimizer", tdmi_optimizer_name(t->settings.optimizer.kind)},
+                                          {"compress", compress},
+                                          {"ranks", ranks},
                                           {"grad_scaler", scaler},
                                           {"tandem", tdm_version()}};
     const tdmi_checkpoint_state state = {.step = (uint64_t)t->step, .kernels = tdmi_kernels_table(),
@@ -223,7 +236,20 @@ static tdm_status read_scaler(tdm_training *t, const tdmi_checkpoint *c)
     return TDM_OK;
 }
 
-static tdm_status read_all(tdm_training *t, const tdmi_checkpoint *c)
+/* What codecs have not sent yet belongs to the run. */
+static tdm_status read_codecs(tdm_training *t, const tdmi_checkpoint *c, const char *path)
+{
+    const char *then = tdmi_checkpoint_note_of(c, "compress"), *ranks = tdmi_checkpoint_note_of(c, "ranks");
+    const tdmi_codec_file codecs = codecs_of(t);
+    char now[32];
+    tdmi_settings_compress_text(&t->settings, now);
+    if (then == NULL || ranks == NULL || strcmp(then, now) != 0)
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s was made with compress %s, this training has %s; its losses cannot go on from there", path,
+                         then == NULL ? "unknown" : then, now);
+    return tdmi_codecs_read(&codecs, tdmi_checkpoint_optimizer(c), path, (int)strtol(ranks, NULL, 10));
+}
+
+static tdm_status read_all(tdm_training *t, const tdmi_checkpoint *c, const char *path)
 {
     source from = {t, c};
     tdm_status st = tdmi_exec_visit_parameters(t->exec, read_values, &from);
@@ -236,6 +262,8 @@ static tdm_status read_all(tdm_training *t, const tdmi_checkpoint *c)
     }
     if (st == TDM_OK)
         st = read_scaler(t, c);
+    if (st == TDM_OK)
+        st = read_codecs(t, c, path);
     t->kept_version++;
     t->step = (int64_t)tdmi_checkpoint_state_of(c)->step;
     return st;
@@ -266,7 +294,7 @@ tdm_status tdm_training_load(tdm_training *t, const char *folder)
     if (st == TDM_OK)
         st = tdmi_checkpoint_open(path, false, &c); /* rank 0 has looked at every byte */
     if (st == TDM_OK)
-        st = read_all(t, c);
+        st = read_all(t, c, path);
     tdmi_checkpoint_close(c);
     st = tdmi_agree(t->group, st, &everywhere);
     return st == TDM_OK ? tdmi_exec_publish_parameters(t->exec) : st;

@@ -3,7 +3,6 @@
  * All ranks write one checkpoint together: each its own slices of the parameters and of the optimizer's state, in full shapes,
  * so that any number of ranks can go on from it. */
 #include "checkpoint/checkpoint.h"
-#include "train/save_codecs.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -61,7 +60,9 @@ tdm_status tdmi_trainer_make_layouts(tdmi_trainer *t)
         st = add_parameters(t, -1, t->model_layout);
     for (int k = 0; st == TDM_OK && k < tdmi_optimizer_moments(&t->settings.optimizer); k++)
         st = add_parameters(t, k, t->optimizer_layout);
-    return st == TDM_OK ? tdmi_codecs_add_layout(t) : st;
+    t->codecs = (tdmi_codec_file){.graph = t->graph, .exec = t->exec, .rank = t->rank, .size = t->size,
+                                  .has_served = t->settings.compress.codec == TDM_CODEC_ONEBIT};
+    return st == TDM_OK ? tdmi_codecs_add_layout(&t->codecs, t->optimizer_layout) : st;
 }
 
 /* ---- first weights ---- */
@@ -208,7 +209,7 @@ tdm_status tdmi_trainer_save(tdmi_trainer *t)
             st = tdmi_exec_visit_state(t->exec, write_piece, &to);
         }
         if (st == TDM_OK)
-            st = tdmi_codecs_write(t, tdmi_checkpoint_optimizer_writer(writer));
+            st = tdmi_codecs_write(&t->codecs, tdmi_checkpoint_optimizer_writer(writer));
         if (st == TDM_OK)
             st = tdmi_checkpoint_sync(writer);
         st = tdmi_trainer_agree(t, st);
@@ -326,7 +327,7 @@ static tdm_status load(tdmi_trainer *t, const char *folder)
         st = read_scaler(t, c, folder);
     if (st == TDM_OK) {
         const char *ranks = tdmi_checkpoint_note_of(c, "ranks");
-        st = tdmi_codecs_read(t, tdmi_checkpoint_optimizer(c), folder, ranks == NULL ? 1 : (int)strtol(ranks, NULL, 10));
+        st = tdmi_codecs_read(&t->codecs, tdmi_checkpoint_optimizer(c), folder, ranks == NULL ? 1 : (int)strtol(ranks, NULL, 10));
     }
     const tdmi_checkpoint_state *state = tdmi_checkpoint_state_of(c);
     if (st == TDM_OK) {

@@ -8,19 +8,9 @@
 
 #define NAME_BYTES 192
 
-static bool has_codecs(const tdmi_trainer *t)
+static bool has_codecs(const tdmi_codec_file *c)
 {
-    return t->graph->compressed && t->size > 1;
-}
-
-static bool has_served(const tdmi_trainer *t)
-{
-    return t->settings.compress.codec == TDM_CODEC_ONEBIT;
-}
-
-static size_t parameters(const tdmi_trainer *t)
-{
-    return tdmi_layout_count(t->model_layout);
+    return c->graph->compressed && c->size > 1;
 }
 
 /* ---- names, and where they stand: moments, errors rank by rank, served, factors in the order of visits ---- */
@@ -40,11 +30,6 @@ static void factor_name(const char *parameter, size_t first, char out[NAME_BYTES
     snprintf(out, NAME_BYTES, "factor.%s.%zu", parameter, first);
 }
 
-static size_t error_index(const tdmi_trainer *t, int rank)
-{
-    return ((size_t)tdmi_optimizer_moments(&t->settings.optimizer) + (size_t)rank) * parameters(t);
-}
-
 static size_t file_index(const tdmi_graph *g, tdmi_id parameter)
 {
     size_t index = 0;
@@ -53,50 +38,62 @@ static size_t file_index(const tdmi_graph *g, tdmi_id parameter)
     return index;
 }
 
-static tdm_status add_all(tdmi_trainer *t, int rank)
+static size_t error_index(const tdmi_codec_file *c, int rank)
+{
+    return c->first + (size_t)rank * file_index(c->graph, c->graph->tensor_count);
+}
+
+typedef struct layout_target {
+    const tdmi_codec_file *file;
+    tdmi_layout *layout;
+} layout_target;
+
+static tdm_status add_all(const tdmi_codec_file *c, tdmi_layout *layout, int rank)
 {
     tdm_status st = TDM_OK;
-    for (tdmi_id p = 0; p < t->graph->tensor_count && st == TDM_OK; p++) {
-        const tdmi_tensor *tensor = &t->graph->tensor[p];
+    for (tdmi_id p = 0; p < c->graph->tensor_count && st == TDM_OK; p++) {
+        const tdmi_tensor *tensor = &c->graph->tensor[p];
         char name[NAME_BYTES];
         if (tensor->role != TDMI_ROLE_PARAMETER)
             continue;
-        if (rank < t->size)
+        if (rank < c->size)
             error_name(rank, tensor->name, name);
         else
             served_name(tensor->name, name);
         const uint64_t count = tdmi_shape_count(&tensor->shape);
-        st = tdmi_layout_add(t->optimizer_layout, name, 1, &count);
+        st = tdmi_layout_add(layout, name, 1, &count);
     }
     return st;
 }
 
 static tdm_status add_factor(void *arg, tdmi_codec_state what, tdmi_id p, size_t first, size_t count, float *values)
 {
-    tdmi_trainer *t = arg;
+    const layout_target *to = arg;
     char name[NAME_BYTES];
     const uint64_t shape = count;
     (void)values;
     if (what != TDMI_CODEC_FACTOR)
         return TDM_OK;
-    factor_name(t->graph->tensor[p].name, first, name);
-    return tdmi_layout_add(t->optimizer_layout, name, 1, &shape);
+    factor_name(to->file->graph->tensor[p].name, first, name);
+    return tdmi_layout_add(to->layout, name, 1, &shape);
 }
 
-tdm_status tdmi_codecs_add_layout(tdmi_trainer *t)
+tdm_status tdmi_codecs_add_layout(tdmi_codec_file *c, tdmi_layout *layout)
 {
-    if (!has_codecs(t))
+    c->first = tdmi_layout_count(layout);
+    if (!has_codecs(c))
         return TDM_OK;
+    layout_target to = {c, layout};
     tdm_status st = TDM_OK;
-    for (int r = 0; r < t->size + has_served(t) && st == TDM_OK; r++)
-        st = add_all(t, r);
-    return st == TDM_OK ? tdmi_exec_visit_codecs(t->exec, add_factor, t) : st;
+    for (int r = 0; r < c->size + c->has_served && st == TDM_OK; r++)
+        st = add_all(c, layout, r);
+    return st == TDM_OK ? tdmi_exec_visit_codecs(c->exec, add_factor, &to) : st;
 }
 
 /* ---- writing ---- */
 
 typedef struct write_target {
-    const tdmi_trainer *trainer;
+    const tdmi_codec_file *codecs;
     tdmi_safetensors_writer *writer;
     size_t next_factor;
 } write_target;
@@ -104,25 +101,25 @@ typedef struct write_target {
 static tdm_status write_piece(void *arg, tdmi_codec_state what, tdmi_id p, size_t first, size_t count, float *values)
 {
     write_target *to = arg;
-    const tdmi_trainer *t = to->trainer;
+    const tdmi_codec_file *c = to->codecs;
     if (what == TDMI_CODEC_FACTOR) { /* equal on all ranks */
         const size_t index = to->next_factor++;
-        return t->rank == 0 ? tdmi_safetensors_write(to->writer, index, 0, count, values) : TDM_OK;
+        return c->rank == 0 ? tdmi_safetensors_write(to->writer, index, 0, count, values) : TDM_OK;
     }
-    const size_t begin = error_index(t, what == TDMI_CODEC_RESIDUAL ? t->rank : t->size);
-    return tdmi_safetensors_write(to->writer, begin + file_index(t->graph, p), first, count, values);
+    const size_t begin = error_index(c, what == TDMI_CODEC_RESIDUAL ? c->rank : c->size);
+    return tdmi_safetensors_write(to->writer, begin + file_index(c->graph, p), first, count, values);
 }
 
-tdm_status tdmi_codecs_write(tdmi_trainer *t, tdmi_safetensors_writer *writer)
+tdm_status tdmi_codecs_write(const tdmi_codec_file *c, tdmi_safetensors_writer *writer)
 {
-    write_target to = {t, writer, error_index(t, t->size + has_served(t))};
-    return has_codecs(t) ? tdmi_exec_visit_codecs(t->exec, write_piece, &to) : TDM_OK;
+    write_target to = {c, writer, error_index(c, c->size + c->has_served)};
+    return has_codecs(c) ? tdmi_exec_visit_codecs(c->exec, write_piece, &to) : TDM_OK;
 }
 
 /* ---- reading ---- */
 
 typedef struct read_target {
-    const tdmi_trainer *trainer;
+    const tdmi_codec_file *codecs;
     const tdmi_safetensors *file;
     const char *folder;
     int ranks;
@@ -158,29 +155,29 @@ static tdm_status read_mean(const read_target *from, const tdmi_tensor *tensor, 
 static tdm_status read_piece(void *arg, tdmi_codec_state what, tdmi_id p, size_t first, size_t count, float *values)
 {
     const read_target *from = arg;
-    const tdmi_trainer *t = from->trainer;
-    const tdmi_tensor *tensor = &t->graph->tensor[p];
+    const tdmi_codec_file *c = from->codecs;
+    const tdmi_tensor *tensor = &c->graph->tensor[p];
     char name[NAME_BYTES];
     switch (what) {
     case TDMI_CODEC_RESIDUAL:
-        if (from->ranks != t->size)
+        if (from->ranks != c->size)
             return read_mean(from, tensor, first, count, values);
-        error_name(t->rank, tensor->name, name);
+        error_name(c->rank, tensor->name, name);
         break;
     case TDMI_CODEC_SERVED:
         served_name(tensor->name, name);
         break;
     case TDMI_CODEC_FACTOR:
         factor_name(tensor->name, first, name);
-        if (from->ranks != t->size && tdmi_safetensors_find(from->file, name) == NULL)
+        if (from->ranks != c->size && tdmi_safetensors_find(from->file, name) == NULL)
             return TDM_OK;
         return read_range(from, name, count, 0, count, values);
     }
     return read_range(from, name, tdmi_shape_count(&tensor->shape), first, count, values);
 }
 
-tdm_status tdmi_codecs_read(tdmi_trainer *t, const tdmi_safetensors *file, const char *folder, int ranks)
+tdm_status tdmi_codecs_read(const tdmi_codec_file *c, const tdmi_safetensors *file, const char *folder, int ranks)
 {
-    read_target from = {t, file, folder, ranks};
-    return has_codecs(t) && ranks > 1 ? tdmi_exec_visit_codecs(t->exec, read_piece, &from) : TDM_OK;
+    read_target from = {c, file, folder, ranks};
+    return has_codecs(c) && ranks > 1 ? tdmi_exec_visit_codecs(c->exec, read_piece, &from) : TDM_OK;
 }

@@ -10,13 +10,21 @@
 #define TDMI_TRAIN_SAVE_CODECS_H
 
 #include "checkpoint/checkpoint.h"
-#include "train/trainer.h"
+#include "exec/exec.h"
 
-/* Adds the tensors to t->optimizer_layout, behind those that are there: the same on all ranks. */
-tdm_status tdmi_codecs_add_layout(tdmi_trainer *t);
+typedef struct tdmi_codec_file {
+    const tdmi_graph *graph; /* of the training step */
+    tdmi_exec *exec;
+    int rank, size;
+    bool has_served; /* onebit */
+    size_t first;    /* of these tensors in the file; add_layout sets it */
+} tdmi_codec_file;
+
+/* Adds the tensors to the optimizer's layout, behind those that are there: the same on all ranks. */
+tdm_status tdmi_codecs_add_layout(tdmi_codec_file *codecs, tdmi_layout *layout);
 /* Every rank writes its part. */
-tdm_status tdmi_codecs_write(tdmi_trainer *t, tdmi_safetensors_writer *writer);
+tdm_status tdmi_codecs_write(const tdmi_codec_file *codecs, tdmi_safetensors_writer *writer);
 /* ranks: of the run that wrote the file. */
-tdm_status tdmi_codecs_read(tdmi_trainer *t, const tdmi_safetensors *file, const char *folder, int ranks);
+tdm_status tdmi_codecs_read(const tdmi_codec_file *codecs, const tdmi_safetensors *file, const char *folder, int ranks);
 
 #endif

@@ -9,6 +9,7 @@
 #include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/progress.h"
+#include "train/save_codecs.h"
 #include "train/settings.h"
 
 typedef struct tdmi_trainer {
@@ -27,6 +28,7 @@ typedef struct tdmi_trainer {
     tdmi_trace *trace;
     int32_t *in_tokens, *in_targets; /* the graph's inputs */
     tdmi_layout *model_layout, *optimizer_layout; /* what a checkpoint's files hold */
+    tdmi_codec_file codecs;                       /* and of it what gradients' codecs keep */
 
     tdmi_metrics *metrics; /* rank 0 only */
     tdmi_progress progress; /* rank 0 only */
