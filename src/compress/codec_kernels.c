@@ -61,16 +61,34 @@ static inline float keep_finite_one(float v)
 
 /* ---- one bit ---- */
 
+typedef float eight_floats __attribute__((vector_size(DOUBLES * sizeof(float))));
+typedef double eight_doubles __attribute__((vector_size(DOUBLES * sizeof(double))));
+
+static inline void feed_eight(const float *in, float *residual, eight_doubles *sum)
+{
+    eight_floats x, more;
+    memcpy(&x, residual, sizeof x);
+    memcpy(&more, in, sizeof more);
+    x += more;
+    memcpy(residual, &x, sizeof x);
+    const eight_doubles wide = __builtin_convertvector(x, eight_doubles);
+    *sum += wide * wide;
+}
+
 /* Eight sums, whatever the machine's vectors. */
 static double feed_squares(const float *in, float *residual, size_t count)
 {
-    double sum[DOUBLES] = {0};
+    eight_doubles sum = {0};
     size_t i = 0;
-    for (; i + DOUBLES <= count; i += DOUBLES)
-        for (size_t k = 0; k < DOUBLES; k++) {
-            residual[i + k] += in[i + k];
-            sum[k] += (double)residual[i + k] * (double)residual[i + k];
-        }
+    for (; i + 2 * DOUBLES <= count; i += 2 * DOUBLES) { /* a line of the cache */
+        ask_to_write(residual + i + AHEAD);
+        feed_eight(in + i, residual + i, &sum);
+        feed_eight(in + i + DOUBLES, residual + i + DOUBLES, &sum);
+    }
+    if (i + DOUBLES <= count) {
+        feed_eight(in + i, residual + i, &sum);
+        i += DOUBLES;
+    }
     for (size_t k = 0; i < count; i++, k++) {
         residual[i] += in[i];
         sum[k] += (double)residual[i] * (double)residual[i];
