@@ -53,6 +53,8 @@ static void the_summary_has_the_bytes_and_the_plan_says_them_before(void **state
     assert_int_equal(p.code, 0);
     assert_non_null(strstr(p.out, "compress   bf16, with error feedback"));
     assert_non_null(strstr(p.out, ", bf16: a rank sends "));
+    assert_non_null(strstr(p.out, "\n  codecs   ")); /* rows of its memory */
+    assert_non_null(strstr(p.out, "\n  travelling   "));
     program_done(&p, 1);
 }
 
