@@ -214,11 +214,17 @@ def _process(rank, ranks, jobs, folder):
     dist.destroy_process_group()
 
 
+def start_ranks(body, arguments, ranks):
+    """body(rank, *arguments) on each rank, in processes forked from a server that has imported PyTorch: an import takes seconds."""
+    mp.set_forkserver_preload(["numpy", "torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data"])
+    mp.start_processes(body, arguments, ranks, start_method="forkserver")
+
+
 def train_all(jobs, ranks):
     """Trains each (config, tokens, HF tensors to start from or None) with DDP over gloo, in the same `ranks` processes (starting them
     takes longer than training). -> [({"loss", "grad_norm", "val_loss"}, HF weights)]"""
     with tempfile.TemporaryDirectory(prefix="tandem-torch-") as folder:
-        mp.spawn(_process, (ranks, jobs, folder), ranks)
+        start_ranks(_process, (ranks, jobs, folder), ranks)
         return torch.load(f"{folder}/results")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from reference import start_ranks
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -118,4 +118,4 @@ def compare(rank, store):
 
 
 def test_each_step_is_that_of_torchs_hook(tmp_path):
-    mp.spawn(compare, (tmp_path / "store",), RANKS)
+    start_ranks(compare, (tmp_path / "store",), RANKS)
