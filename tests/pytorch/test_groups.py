@@ -133,17 +133,17 @@ def alone(rank):
     return results, backend.name(), backend.options._timeout.total_seconds(), backend.supports_splitting
 
 
-def mixed(rank):
+def mixed(rank, folder):
     import tandem_torch  # noqa: F401
 
     seen = {}
     dist.init_process_group("cpu:tandem", init_method="env://")
     seen["cpu:tandem"] = total(), dist.get_backend()
     dist.destroy_process_group()
-    dist.init_process_group("gloo", init_method="env://")
+    dist.init_process_group("gloo", init_method=f"file://{folder}/gloo", rank=rank, world_size=2)  # at one address a rank may still meet the store that goes
     seen["of gloo"] = total(dist.new_group([1, 0], backend="tandem"))
     dist.destroy_process_group()
-    dist.init_process_group("cpu:tandem,cuda:gloo", init_method="env://")
+    dist.init_process_group("cpu:tandem,cuda:gloo", init_method=f"file://{folder}/both", rank=rank, world_size=2)
     seen["with cuda"] = total()
     dist.destroy_process_group()
     return seen
@@ -180,6 +180,6 @@ def test_one_rank_alone():
     assert results == [[3, 5]] * 3 and name == "tandem" and timeout == 17 and splits
 
 
-def test_devices_and_a_group_of_another_backend(free_port):
-    for seen in on_ranks(2, mixed, init=False, env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}):
+def test_devices_and_a_group_of_another_backend(free_port, tmp_path):
+    for seen in on_ranks(2, mixed, str(tmp_path), init=False, env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}):
         assert seen == {"cpu:tandem": (1.0, "cpu:tandem"), "of gloo": 1.0, "with cuda": 1.0}
