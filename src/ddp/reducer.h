@@ -33,13 +33,13 @@ tdm_status tdmi_reducer_wait_bucket(tdm_reducer *reducer, int bucket);
  * compress_bucket: the codec of one bucket, before commit. The others lend the codec's state, to save and restore; NULL where there
  * is none. residual [used elements of the bucket]: what this rank has not sent. served: onebit's error of the elements [*first,
  * *first + *count) of the bucket, which this rank averages. factor: POWERSGD's Q of the part'th parameter by place, equal on all ranks. */
-/* Bytes that the codec of such a bucket takes on a rank: what it keeps from step to step, and scratch, the largest bucket's for all. */
-tdm_status tdmi_codec_memory(const tdm_compression *compress, const tdm_part *part, int parts, size_t used, int ranks, size_t *kept_out,
-                             size_t *scratch_out);
 void tdmi_reducer_compress_bucket(tdm_reducer *reducer, int bucket, const tdm_compression *compress);
 float *tdmi_reducer_residual(tdm_reducer *reducer, int bucket);
 float *tdmi_reducer_served(tdm_reducer *reducer, int bucket, size_t *first, size_t *count);
 float *tdmi_reducer_factor(tdm_reducer *reducer, int bucket, int part, size_t *count);
+/* Bytes that the codec of such a bucket takes on a rank: what it keeps from step to step, and scratch, the largest bucket's for all. */
+tdm_status tdmi_codec_memory(const tdm_compression *compress, const tdm_part *part, int parts, size_t used, int ranks, size_t *kept_out,
+                             size_t *scratch_out);
 
 /* onebit without a detour through the bucket's memory: lend, once after commit, calls source for each block that sets out, which
  * makes in out[count] what this rank sends of elements [first, first + count) of the bucket, its memory at `memory`; the averages

@@ -45,15 +45,9 @@ static tdm_status add(tdmi_layout *layout, const char *name, const tdmi_shape *s
     return tdmi_layout_add(layout, name, shape->ndim, dims);
 }
 
-static tdmi_codec_file codecs_of(const tdm_training *t)
-{
-    return (tdmi_codec_file){.graph = t->graph, .exec = t->exec, .rank = tdm_group_rank(t->group), .size = tdm_group_size(t->group),
-                             .has_served = t->settings.compress.codec == TDM_CODEC_ONEBIT};
-}
-
 static tdm_status lay_out(const tdm_training *t, layouts *l)
 {
-    l->codecs = codecs_of(t);
+    l->codecs = tdmi_codecs_of(&t->settings, t->group, t->graph, t->exec);
     tdm_status st = tdmi_layout_create(&l->model);
     if (st == TDM_OK)
         st = tdmi_layout_create(&l->optimizer);
@@ -240,7 +234,7 @@ static tdm_status read_scaler(tdm_training *t, const tdmi_checkpoint *c)
 static tdm_status read_codecs(tdm_training *t, const tdmi_checkpoint *c, const char *path)
 {
     const char *then = tdmi_checkpoint_note_of(c, "compress"), *ranks = tdmi_checkpoint_note_of(c, "ranks");
-    const tdmi_codec_file codecs = codecs_of(t);
+    const tdmi_codec_file codecs = tdmi_codecs_of(&t->settings, t->group, t->graph, t->exec);
     char now[32];
     tdmi_settings_compress_text(&t->settings, now);
     if (then == NULL || ranks == NULL || strcmp(then, now) != 0)

@@ -2,7 +2,6 @@
 #include "core/memory.h"
 #include "exec/forecast.h"
 #include "kernels/kernel.h"
-#include "train/costs.h"
 #include "train/step_graph.h"
 
 #include <stdio.h>
@@ -122,11 +121,7 @@ tdm_status tdm_train_explain(const tdm_train_options *options, int world_size, i
     tdm_status st = tdmi_settings_resolve(options, &s);
     if (st != TDM_OK)
         return st;
-    s.cost = tdmi_costs_of_node();
-    s.world_size = world_size;
-    s.local_size = local_size;
-    s.parts = s.shard == 3 ? world_size / local_size : 1;
-    s.ready_late = local_size < world_size;
+    tdmi_step_place(&s, world_size, local_size, s.shard == 3 ? world_size / local_size : 1);
     st = tdmi_step_graph(&s, &g);
     if (st != TDM_OK)
         return st;

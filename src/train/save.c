@@ -60,8 +60,7 @@ tdm_status tdmi_trainer_make_layouts(tdmi_trainer *t)
         st = add_parameters(t, -1, t->model_layout);
     for (int k = 0; st == TDM_OK && k < tdmi_optimizer_moments(&t->settings.optimizer); k++)
         st = add_parameters(t, k, t->optimizer_layout);
-    t->codecs = (tdmi_codec_file){.graph = t->graph, .exec = t->exec, .rank = t->rank, .size = t->size,
-                                  .has_served = t->settings.compress.codec == TDM_CODEC_ONEBIT};
+    t->codecs = tdmi_codecs_of(&t->settings, t->group, t->graph, t->exec);
     return st == TDM_OK ? tdmi_codecs_add_layout(&t->codecs, t->optimizer_layout) : st;
 }
 

@@ -8,6 +8,12 @@
 
 #define NAME_BYTES 192
 
+tdmi_codec_file tdmi_codecs_of(const tdmi_settings *s, tdm_group *group, const tdmi_graph *g, tdmi_exec *exec)
+{
+    return (tdmi_codec_file){.graph = g, .exec = exec, .rank = tdm_group_rank(group), .size = tdm_group_size(group),
+                             .has_served = s->compress.codec == TDM_CODEC_ONEBIT};
+}
+
 static bool has_codecs(const tdmi_codec_file *c)
 {
     return c->graph->compressed && c->size > 1;

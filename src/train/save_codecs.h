@@ -11,6 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "exec/exec.h"
+#include "train/settings.h"
 
 typedef struct tdmi_codec_file {
     const tdmi_graph *graph; /* of the training step */
@@ -20,6 +21,8 @@ typedef struct tdmi_codec_file {
     size_t first;    /* of these tensors in the file; add_layout sets it */
 } tdmi_codec_file;
 
+/* Of a run on this group; nothing of it is kept. */
+tdmi_codec_file tdmi_codecs_of(const tdmi_settings *settings, tdm_group *group, const tdmi_graph *graph, tdmi_exec *exec);
 /* Adds the tensors to the optimizer's layout, behind those that are there: the same on all ranks. */
 tdm_status tdmi_codecs_add_layout(tdmi_codec_file *codecs, tdmi_layout *layout);
 /* Every rank writes its part. */

@@ -20,19 +20,27 @@ static tdm_status finish(tdmi_graph *g, const tdmi_pipeline_options *options, td
     return TDM_OK;
 }
 
+void tdmi_step_place(tdmi_settings *s, int world_size, int local_size, int parts)
+{
+    s->world_size = world_size;
+    s->local_size = local_size;
+    s->parts = parts;
+    s->ready_late = local_size < world_size; /* on one node nothing travels */
+    s->cost = tdmi_costs_of_node();
+}
+
 tdm_status tdmi_step_meet(tdmi_settings *s, tdm_group *group)
 {
-    s->world_size = tdm_group_size(group);
+    const int world_size = tdm_group_size(group);
     int32_t local_size = tdm_group_local_size(group);
-    s->ready_late = local_size < s->world_size; /* on one node nothing travels */
-    s->cost = tdmi_costs_of_node();
-    tdm_status st = tdmi_exec_parts(group, s->shard, &s->parts);
-    if (st == TDM_OK && s->bucket_auto) /* else nothing is chosen by what links cost */
-        st = tdmi_costs_of_group(group, &s->cost);
-    if (st == TDM_OK && s->world_size > 1) /* nodes may be of different sizes: all plan alike, for the smallest */
+    int parts;
+    tdm_status st = tdmi_exec_parts(group, s->shard, &parts);
+    if (st == TDM_OK && world_size > 1) /* nodes may be of different sizes: all plan alike, for the smallest */
         st = tdm_allreduce(group, &local_size, &local_size, 1, TDM_I32, TDM_MIN, NULL);
-    s->local_size = local_size;
-    return st;
+    if (st != TDM_OK)
+        return st;
+    tdmi_step_place(s, world_size, local_size, parts);
+    return s->bucket_auto ? tdmi_costs_of_group(group, &s->cost) : TDM_OK; /* else nothing is chosen by what links cost */
 }
 
 /* What --explain prints and what a limit counts are the same. */

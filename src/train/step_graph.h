@@ -8,6 +8,8 @@
 #include "passes/passes.h"
 #include "train/settings.h"
 
+/* Where the ranks are, parts as tdmi_exec_parts() says, and what follows from it; what nodes cost here. */
+void tdmi_step_place(tdmi_settings *settings, int world_size, int local_size, int parts);
 /* What settings learn of the group that will run them: the ranks' places, and what links cost. Collective. */
 tdm_status tdmi_step_meet(tdmi_settings *settings, tdm_group *group);
 /* What the passes are told about the training step; borrows the settings. */

@@ -153,7 +153,7 @@ static void run_weight(const void *state, const tdmi_kernel_io *io, const void *
 {
     const int64_t O = io->out[0].dims[0], N = (int64_t)tdmi_shape_count(&io->in[0]) / O;
     turning t = {in[0], io->out_count > 1 ? out[1] : NULL, N, O, tdmi_accumulates(io, 1), io->in[0].dtype, io->out[1].dtype};
-    tdmi_matmul_run(state, in[0], in[1], NULL, out[0], workspace, &(tdmi_matmul_hooks){.before = turn_rows, .arg = &t});
+    tdmi_matmul_run(state, NULL, in[1], NULL, out[0], workspace, &(tdmi_matmul_hooks){.before = turn_rows, .arg = &t});
 }
 
 static void release(void *state)

@@ -238,11 +238,11 @@ static void run_tile(void *arg, int64_t index, int worker)
     const int64_t size = (int64_t)tdm_dtype_size(s->type), c_size = (int64_t)tdm_dtype_size(s->c_type);
     char *c = o->c + t->first * (s->cut_rows ? s->c.row : s->c.column) * c_size;
     char *scratch = o->workspace + (size_t)worker * room_nbytes(o->matmul);
-    const char *a = o->a + (s->cut_rows ? t->first * s->a.row : 0) * size, *b = o->b + (s->cut_rows ? 0 : t->first * s->b.column) * size;
-    if (s->makes_a) {
-        o->hooks.before(o->hooks.arg, t->first, t->size, scratch + o->matmul->scratch_nbytes);
-        a = scratch + o->matmul->scratch_nbytes;
-    }
+    char *made = scratch + o->matmul->scratch_nbytes;
+    const char *a = s->makes_a ? made : o->a + (s->cut_rows ? t->first * s->a.row : 0) * size;
+    const char *b = o->b + (s->cut_rows ? 0 : t->first * s->b.column) * size;
+    if (s->makes_a)
+        o->hooks.before(o->hooks.arg, t->first, t->size, made);
     /* the C interface takes one kind of pointer for what is read and what is written */
     dnnl_status_t st = dnnl_memory_set_data_handle(t->memory[ARG_A], (void *)(uintptr_t)a);
     st = st != dnnl_success ? st : dnnl_memory_set_data_handle(t->memory[ARG_B], (void *)(uintptr_t)b);
@@ -277,6 +277,6 @@ static void run_tiles(void *arg)
 void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
                      const tdmi_matmul_hooks *hooks)
 {
-    operands o = {matmul, a, b, bias, c, workspace, hooks != NULL ? *hooks : (tdmi_matmul_hooks){0}};
+    operands o = {matmul, a, b, bias, c, workspace, *hooks};
     tdmi_kernels_on_one_thread(run_tiles, &o);
 }

@@ -27,7 +27,6 @@ typedef struct tdmi_matmul tdmi_matmul;
 /* Makes the primitives. *workspace_nbytes: for all threads. */
 tdm_status tdmi_matmul_create(const tdmi_matmul_shape *shape, tdmi_matmul **out, size_t *workspace_nbytes);
 void tdmi_matmul_destroy(tdmi_matmul *matmul);
-/* A tile that oneDNN fails to compute (it found no memory) is filled with NaN, which the loss check of a step reports. */
 
 /* What is done around a tile, by the thread that computes it; NULL: nothing. */
 typedef struct tdmi_matmul_hooks {
@@ -36,7 +35,8 @@ typedef struct tdmi_matmul_hooks {
     void *arg;
 } tdmi_matmul_hooks;
 
-/* hooks may be NULL. */
+/* a is not looked at where `before` makes it. A tile that oneDNN fails to compute (it found no memory) is filled with NaN, which the
+ * loss check of a step reports. */
 void tdmi_matmul_run(const tdmi_matmul *matmul, const void *a, const void *b, const float *bias, void *c, void *workspace,
                      const tdmi_matmul_hooks *hooks);
 

@@ -9,7 +9,7 @@
 #include "kernels/simd/simd.h"
 #include "kernels/simd/turn.h"
 
-/* Columns [j, j + LANES) of in; the types and whether they are whole are constants here. */
+/* Columns [j, j + LANES) of in; the type is a constant here. */
 INLINE void turn_strip(tdm_dtype type, int64_t rows, int64_t columns, const void *in, int64_t in_row, int64_t j, void *out, float *sums)
 {
     const int64_t width = least(columns - j, LANES);
@@ -45,10 +45,7 @@ INLINE void turn_strip(tdm_dtype type, int64_t rows, int64_t columns, const void
 void SIMD_NAME(turn_matrix)(tdm_dtype type, int64_t rows, int64_t columns, const void *in, int64_t in_row, void *out, float *sums)
 {
     for (int64_t j = 0; j < columns; j += LANES)
-        if (type == TDM_BF16)
-            turn_strip(TDM_BF16, rows, columns, in, in_row, j, out, sums);
-        else if (type == TDM_F16)
-            turn_strip(TDM_F16, rows, columns, in, in_row, j, out, sums);
-        else
-            turn_strip(TDM_F32, rows, columns, in, in_row, j, out, sums);
+#define STRIP(T) turn_strip(T, rows, columns, in, in_row, j, out, sums)
+        FOR_TYPE(type, STRIP);
+#undef STRIP
 }

@@ -3,7 +3,6 @@
 
 #include "exec/forecast.h"
 #include "on_ranks.h"
-#include "train/costs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,9 +29,7 @@ static tdmi_settings with(const char *compress, size_t memory)
     o.compress = compress;
     o.memory = memory;
     assert_int_equal(tdmi_settings_resolve(&o, &s), TDM_OK);
-    s.world_size = s.local_size = 2;
-    s.parts = 1;
-    s.cost = tdmi_costs_of_node();
+    tdmi_step_place(&s, 2, 2, 1);
     return s;
 }
 
