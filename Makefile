@@ -15,7 +15,7 @@ with_torch = meson configure $(BUILD) -Dpytorch=enabled -Dpytorch_python=$(abspa
 
 .PHONY: all help setup demo venv torch test test-torch test-torch-suite build-asan build-tsan test-asan test-tsan bench install clean
 
-all: ## build/tandem, build/libtandem.so, build/libtandem_train.so
+all: ## build/tandem and its libraries
 	@tools/build.sh $(BUILD) $(MESON_OPTIONS)
 
 help: ## this list

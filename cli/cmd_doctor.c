@@ -1,6 +1,6 @@
 /* cmd_doctor.c - `tandem doctor`: what the ranks of a job left behind, compared. */
 #include "command.h"
-#include "train_library.h"
+#include "doctor_library.h"
 
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ static const cli_option options[] = {
 
 static int run(int argc, char **argv)
 {
-    cli_train_library library;
+    cli_doctor_library library;
     doctor_values values = {0};
     tdm_doctor_report *report;
     int exit_code;
@@ -25,13 +25,13 @@ static int run(int argc, char **argv)
         fprintf(stderr, "tandem doctor: nothing to look at; usage: tandem doctor [OPTIONS] DUMP...\n");
         return CLI_USAGE;
     }
-    if (!cli_train_library_load(&library))
+    if (!cli_doctor_library_load(&library))
         return CLI_FAILED;
     tdm_status status = library.doctor((const char *const *)(argv + 1), argc - 1, &report);
     if (status != TDM_OK)
         return cli_fail("doctor", status);
-    printf("%s%s", values.json ? library.doctor_json(report) : library.doctor_text(report), values.json ? "\n" : "");
-    library.doctor_free(report);
+    printf("%s%s", values.json ? library.json(report) : library.text(report), values.json ? "\n" : "");
+    library.free(report);
     return CLI_DONE;
 }
 

@@ -1,8 +1,7 @@
-/* train_library.h - libtandem_train, loaded when a command needs it: `tandem run` starts without a BLAS. */
+/* train_library.h - libtandem_train. */
 #ifndef TANDEM_CLI_TRAIN_LIBRARY_H
 #define TANDEM_CLI_TRAIN_LIBRARY_H
 
-#include <tandem/doctor.h>
 #include <tandem/train.h>
 
 typedef struct cli_train_library {
@@ -13,10 +12,6 @@ typedef struct cli_train_library {
     tdm_status (*explain)(const tdm_train_options *options, int world_size, int local_size, char **text_out);
     void (*text_free)(char *text);
     tdm_status (*generate)(const tdm_generate_options *options, void (*write)(const char *, size_t, void *), void *arg);
-    tdm_status (*doctor)(const char *const *paths, int count, tdm_doctor_report **out);
-    const char *(*doctor_text)(const tdm_doctor_report *report);
-    const char *(*doctor_json)(const tdm_doctor_report *report);
-    void (*doctor_free)(tdm_doctor_report *report);
 } cli_train_library;
 
 /* False, with a line on stderr, where the library is missing or of another version. */

@@ -1,4 +1,4 @@
-/* doctor.h - what is wrong with a job, from what its ranks left: what `tandem doctor` prints. In libtandem_train. */
+/* doctor.h - what is wrong with a job, from what its ranks left: what `tandem doctor` prints. In libtandem_doctor. */
 #ifndef TANDEM_DOCTOR_H
 #define TANDEM_DOCTOR_H
 

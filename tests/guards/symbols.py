@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The libraries export what symbols.txt lists, public names in version TANDEM_0, and libtandem.so needs no BLAS or oneDNN.
+"""The libraries export what symbols.txt lists, public names in version TANDEM_0. libtandem.so and libtandem_doctor.so need no BLAS or oneDNN.
 
 symbols.py [--update] LIBRARY...     --update rewrites symbols.txt from the libraries; review the change like an interface.
 """
@@ -38,9 +38,9 @@ def main():
                 public.append(f"{short} {name}")
             elif not (name.startswith("tdmi_") and version == "TANDEM_PRIVATE"):
                 wrong.append(f"{short} exports {name} in version {version or '(none)'}")
-        if short == "libtandem":
+        if short in ("libtandem", "libtandem_doctor"):
             needed = re.findall(r"NEEDED.*\[(.+)\]", "\n".join(lines_of("readelf", "-d", library)))
-            wrong += [f"libtandem needs {name}: nothing that computes belongs there" for name in needed if FORBIDDEN.search(name)]
+            wrong += [f"{short} needs {name}: nothing that computes belongs there" for name in needed if FORBIDDEN.search(name)]
     if update:
         LIST.write_text(HEADING + "\n".join(sorted(public)) + "\n")
     listed = {line for line in LIST.read_text().splitlines() if line and not line.startswith("#")}

@@ -15,6 +15,8 @@ unset LD_LIBRARY_PATH # Meson's, which would find the libraries of the build fol
 "$prefix/bin/tandem" --version
 "$prefix/bin/tandem" train mlp --explain >"$there/explained" # needs libtandem_train
 grep -q . "$there/explained"
+"$prefix/bin/tandem" doctor "$root/tests/fuzz/corpus/dump/good" >"$there/diagnosis" # needs libtandem_doctor
+grep -q . "$there/diagnosis"
 flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs tandem)
 libdir=$(pkg-config --define-variable=prefix="$prefix" --variable=libdir tandem)
 # shellcheck disable=SC2086

@@ -1,0 +1,15 @@
+/* doctor_library.c - the functions of libtandem_doctor that the command calls. */
+#include "doctor_library.h"
+
+#include "library.h"
+
+bool cli_doctor_library_load(cli_doctor_library *out)
+{
+    const cli_function functions[] = {
+        {"tdm_doctor", &out->doctor},
+        {"tdm_doctor_text", &out->text},
+        {"tdm_doctor_json", &out->json},
+        {"tdm_doctor_free", &out->free},
+    };
+    return cli_library_load("tandem_doctor", functions, sizeof functions / sizeof *functions);
+}

@@ -1,0 +1,17 @@
+/* doctor_library.h - libtandem_doctor. */
+#ifndef TANDEM_CLI_DOCTOR_LIBRARY_H
+#define TANDEM_CLI_DOCTOR_LIBRARY_H
+
+#include <tandem/doctor.h>
+
+typedef struct cli_doctor_library {
+    tdm_status (*doctor)(const char *const *paths, int count, tdm_doctor_report **out);
+    const char *(*text)(const tdm_doctor_report *report);
+    const char *(*json)(const tdm_doctor_report *report);
+    void (*free)(tdm_doctor_report *report);
+} cli_doctor_library;
+
+/* False, with a line on stderr, where the library is missing or of another version. */
+bool cli_doctor_library_load(cli_doctor_library *out);
+
+#endif
