@@ -46,7 +46,8 @@ const cli_command cli_doctor = {
     .arguments = "DUMP... | -- COMMAND...",
     .summary = "says what is wrong with a job, from what its ranks left behind",
     .details = "DUMP is a recording of a rank (a ring, or a dump in JSON: docs/recorder.md) or a folder of them; an error text of a group\n"
-               "names its folder. The ranks are lined up by group and call: who is missing, who made another call, who died.",
+               "names its folder. The ranks are lined up by group and call: who is missing, who made another call, who died.\n"
+               "Or it is a log of NCCL_DEBUG=INFO, of all ranks or one each: sockets where there is InfiniBand, no GPUDirect, lost peers.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,
