@@ -93,11 +93,35 @@ void *tdmi_calloc(size_t count, size_t size, const char *label)
     return block;
 }
 
+/* Through realloc, which moves the pages of a large block instead of its bytes: a table that doubles does not need room for both. */
+static void *resize(header *h, size_t nbytes)
+{
+    const size_t offset = (size_t)((char *)h - (char *)h->base);
+    unlink_block(h);
+    char *base = realloc(h->base, nbytes + 2 * HEADER_BYTES);
+    if (base == NULL) {
+        link_block(h);
+        (void)tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for %s (%zu bytes)", h->label, nbytes);
+        return NULL;
+    }
+    const size_t held_before = ((header *)(void *)(base + offset))->nbytes;
+    h = header_of((void *)(((uintptr_t)base + 2 * HEADER_BYTES - 1) & ~(uintptr_t)(HEADER_BYTES - 1)));
+    if ((char *)h != base + offset)
+        memmove(h, base + offset, HEADER_BYTES + (held_before < nbytes ? held_before : nbytes));
+    h->nbytes = nbytes;
+    h->base = base;
+    link_block(h);
+    return (char *)h + HEADER_BYTES;
+}
+
 void *tdmi_realloc(void *block, size_t nbytes, const char *label)
 {
+    enum { LARGE = 1 << 20 };
     if (block == NULL)
         return tdmi_malloc(nbytes, label);
     header *h = header_of(block);
+    if (h->nbytes >= LARGE && nbytes >= LARGE && nbytes <= SIZE_MAX / 2 && (char *)h - (char *)h->base < HEADER_BYTES)
+        return resize(h, nbytes);
     void *fresh = tdmi_malloc(nbytes, h->label);
     if (fresh == NULL)
         return NULL;

@@ -43,6 +43,33 @@ static void alignment_is_kept(void **state)
     }
 }
 
+/* Large blocks grow through the system's pages, small ones are copied: both keep what they hold and are counted. */
+static void a_block_that_grows_and_shrinks_keeps_its_bytes(void **state)
+{
+    (void)state;
+    const size_t held = tdmi_memory_held();
+    size_t nbytes = 1000;
+    unsigned char *block = tdmi_malloc(nbytes, "growing");
+    for (size_t i = 0; i < nbytes; i++)
+        block[i] = (unsigned char)(i * 7);
+    while (nbytes < (size_t)64 << 20) {
+        const size_t before = nbytes;
+        nbytes = nbytes * 3 / 2;
+        block = tdmi_realloc(block, nbytes, "growing");
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % 64, 0);
+        assert_int_equal(tdmi_memory_held(), held + nbytes);
+        for (size_t i = before; i < nbytes; i++)
+            block[i] = (unsigned char)(i * 7);
+    }
+    for (; nbytes > 100000; nbytes /= 2)
+        block = tdmi_realloc(block, nbytes, "growing");
+    for (size_t i = 0; i < nbytes; i++)
+        assert_int_equal(block[i], (unsigned char)(i * 7));
+    tdmi_free(block);
+    assert_int_equal(tdmi_memory_held(), held);
+}
+
 static void a_size_no_machine_has_is_an_error_with_its_label(void **state)
 {
     (void)state;
@@ -56,6 +83,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_counted_under_their_label),
         cmocka_unit_test(alignment_is_kept),
+        cmocka_unit_test(a_block_that_grows_and_shrinks_keeps_its_bytes),
         cmocka_unit_test(a_size_no_machine_has_is_an_error_with_its_label),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
