@@ -1,0 +1,251 @@
+/* job.c - the traces of a job: read in parallel, then told apart by rank.
+ *
+ * Threads: as many as there are cores and files read files; each takes the next file that nobody has, and writes only what it read there.
+ * The caller waits for all of them. */
+#include "core/cpu.h"
+#include "core/memory.h"
+#include "kineto/files.h"
+#include "kineto/read.h"
+#include "kineto/reader.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct outcome {
+    tdmi_trace *trace;
+    tdm_status status;
+    bool foreign;
+    char text[TDMI_ERROR_TEXT_MAX];
+    int name_rank; /* what the name tells; -1 */
+} outcome;
+
+typedef struct work {
+    const tdmi_files *files;
+    outcome *outcome; /* [files->count]; each written by one thread */
+    atomic_size_t next;
+    size_t memory_bytes;
+    bool ahead;
+} work;
+
+static void add_note(tdmi_job_traces *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_note(tdmi_job_traces *job, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    tdmi_note_add(&job->note, &job->note_count, format, arguments);
+    va_end(arguments);
+}
+
+static void *read_files(void *arg)
+{
+    work *w = arg;
+    for (;;) {
+        const size_t i = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed);
+        if (i >= w->files->count)
+            return NULL;
+        outcome *o = &w->outcome[i];
+        o->status = tdmi_trace_read_task(
+            &(tdmi_read_task){.path = w->files->file[i].path, .memory_bytes = w->memory_bytes, .ahead = w->ahead}, &o->foreign, &o->trace);
+        if (o->status != TDM_OK)
+            strncpy(o->text, tdm_error_text(), sizeof o->text - 1);
+    }
+}
+
+static void read_all(work *w, int threads)
+{
+    enum { THREADS_MAX = 256 };
+    pthread_t thread[THREADS_MAX];
+    int started = 0;
+    while (started < threads - 1 && started < THREADS_MAX && (size_t)started + 1 < w->files->count &&
+           pthread_create(&thread[started], NULL, read_files, w) == 0)
+        started++;
+    read_files(w); /* this thread is one of them */
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+}
+
+static int64_t last_ns(const tdmi_trace *t)
+{
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < t->event_count; i++)
+        last = t->event[i].start_ns > last ? t->event[i].start_ns : last;
+    return last > 0 ? last + (t->base_ns < INT64_MAX - last ? t->base_ns : 0) : last;
+}
+
+static bool is_taken(const outcome *o, size_t count, int rank)
+{
+    for (size_t i = 0; i < count; i++)
+        if (o[i].trace != NULL && o[i].trace->rank == rank)
+            return true;
+    return false;
+}
+
+static void take_name(tdmi_job_traces *job, outcome *o)
+{
+    o->trace->rank = o->name_rank;
+    o->trace->rank_from_name = true;
+    add_note(job, "%s does not say which rank it is; its name says %d", o->trace->path, o->name_rank);
+}
+
+/* Of two files of one rank, one stays: under the rank of its name if that is another and free, else the newer one. */
+static void settle(tdmi_job_traces *job, outcome *all, size_t count, size_t a, size_t b)
+{
+    outcome *const pair[] = {&all[b], &all[a]};
+    for (int i = 0; i < 2; i++) {
+        outcome *o = pair[i];
+        if (o->name_rank >= 0 && o->name_rank != o->trace->rank && !is_taken(all, count, o->name_rank)) {
+            add_note(job, "%s says it is rank %d, as %s does; its name says %d, which is taken", o->trace->path, o->trace->rank,
+                     pair[1 - i]->trace->path, o->name_rank);
+            o->trace->rank = o->name_rank;
+            o->trace->rank_from_name = true;
+            return;
+        }
+    }
+    outcome *older = last_ns(all[a].trace) > last_ns(all[b].trace) ? &all[b] : &all[a];
+    const outcome *newer = older == &all[a] ? &all[b] : &all[a];
+    add_note(job, "%s and %s are both of rank %d: the second, which is newer, is used", older->trace->path, newer->trace->path, newer->trace->rank);
+    tdmi_trace_free(older->trace);
+    older->trace = NULL;
+}
+
+/* Every trace gets a rank of its own: what the file says, what its name says, or the next free one in order of names. */
+static void assign_ranks(tdmi_job_traces *job, outcome *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; all[i].trace != NULL && all[i].trace->rank >= 0 && k < i; k++)
+            if (all[k].trace != NULL && all[k].trace->rank == all[i].trace->rank)
+                settle(job, all, count, k, i);
+    for (size_t i = 0; i < count; i++)
+        if (all[i].trace != NULL && all[i].trace->rank < 0 && all[i].name_rank >= 0 && !is_taken(all, count, all[i].name_rank))
+            take_name(job, &all[i]);
+    int next = 0;
+    for (size_t i = 0; i < count; i++) {
+        tdmi_trace *t = all[i].trace;
+        if (t == NULL || t->rank >= 0)
+            continue;
+        while (is_taken(all, count, next))
+            next++;
+        t->rank = next;
+        t->rank_from_name = true;
+        add_note(job, "%s does not say which rank it is; it is taken as rank %d, in order of names", t->path, next);
+    }
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const tdmi_trace *const *x = a, *const *y = b;
+    return ((*x)->rank > (*y)->rank) - ((*x)->rank < (*y)->rank);
+}
+
+static void find_world(tdmi_job_traces *job)
+{
+    int smallest = INT32_MAX;
+    for (size_t i = 0; i < job->count; i++) {
+        const int size = job->rank[i]->world_size;
+        job->world_size = size > job->world_size ? size : job->world_size;
+        if (size > 0 && size < smallest)
+            smallest = size;
+    }
+    if (smallest < job->world_size)
+        add_note(job, "the files speak of jobs of %d and of %d ranks: perhaps they are of several jobs", smallest, job->world_size);
+    const int highest = job->rank[job->count - 1]->rank;
+    if (highest >= job->world_size)
+        job->world_size = highest < INT32_MAX ? highest + 1 : highest;
+    if ((size_t)job->world_size > job->count)
+        add_note(job, "there are traces of %zu of %d ranks", job->count, job->world_size);
+}
+
+/* What could not be read, in words: in a folder, files that are no traces are no failures. */
+static void note_failures(tdmi_job_traces *job, const work *w, char first[TDMI_ERROR_TEXT_MAX])
+{
+    for (size_t i = 0; i < w->files->count; i++) {
+        const outcome *o = &w->outcome[i];
+        if (o->status == TDM_OK)
+            continue;
+        const bool other = o->foreign && !w->files->file[i].named;
+        job->failed += !other;
+        if (other)
+            add_note(job, "%s is no trace and was left out", w->files->file[i].path);
+        else
+            add_note(job, "%s", o->text);
+        if (first[0] == '\0')
+            memcpy(first, o->text, TDMI_ERROR_TEXT_MAX);
+    }
+}
+
+static tdm_status collect(tdmi_job_traces *job, work *w)
+{
+    char first[TDMI_ERROR_TEXT_MAX] = "";
+    bool memory = false;
+    job->failed = w->files->missing;
+    if (w->files->note_count > 0)
+        strncpy(first, w->files->missing > 0 ? w->files->note[0] : "", sizeof first - 1);
+    for (size_t i = 0; i < w->files->note_count; i++)
+        add_note(job, "%s", w->files->note[i]);
+    note_failures(job, w, first);
+    assign_ranks(job, w->outcome, w->files->count);
+    job->rank = tdmi_calloc(w->files->count + 1, sizeof *job->rank, "traces");
+    if (job->rank == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (size_t i = 0; i < w->files->count; i++) {
+        memory |= w->outcome[i].status == TDM_ERR_NO_MEMORY;
+        if (w->outcome[i].trace != NULL)
+            job->rank[job->count++] = w->outcome[i].trace;
+        w->outcome[i].trace = NULL;
+    }
+    if (job->count == 0 && w->files->count == 0 && first[0] == '\0')
+        return tdmi_fail(TDM_ERR_BAD_FILE, "there are no files in the folder");
+    if (job->count == 0)
+        return tdmi_fail(memory ? TDM_ERR_NO_MEMORY : TDM_ERR_BAD_FILE, "no trace could be read: %s", first);
+    qsort(job->rank, job->count, sizeof *job->rank, by_rank);
+    find_world(job);
+    return TDM_OK;
+}
+
+tdm_status tdmi_job_traces_read(const char *const *path, size_t count, const tdmi_trace_options *options, tdmi_job_traces **out)
+{
+    tdmi_files files;
+    const int threads = options != NULL && options->threads > 0 ? options->threads : tdmi_cpu_usable();
+    tdm_status status = tdmi_files_list(path, count, &files);
+    if (status != TDM_OK)
+        return status;
+    work w = {.files = &files, .memory_bytes = tdmi_trace_memory(options) / (files.count > 0 ? files.count : 1)};
+    w.ahead = (size_t)threads > files.count;
+    tdmi_job_traces *job = tdmi_calloc(1, sizeof *job, "traces");
+    w.outcome = tdmi_calloc(files.count + 1, sizeof *w.outcome, "traces");
+    if (job == NULL || w.outcome == NULL) {
+        tdmi_free(job);
+        tdmi_free(w.outcome);
+        tdmi_files_drop(&files);
+        return TDM_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < files.count; i++)
+        w.outcome[i].name_rank = tdmi_files_rank_of_name(files.file[i].path);
+    read_all(&w, threads);
+    status = collect(job, &w);
+    for (size_t i = 0; i < files.count; i++)
+        tdmi_trace_free(w.outcome[i].trace);
+    tdmi_free(w.outcome);
+    tdmi_files_drop(&files);
+    if (status != TDM_OK) {
+        tdmi_job_traces_free(job);
+        return status;
+    }
+    *out = job;
+    return TDM_OK;
+}
+
+void tdmi_job_traces_free(tdmi_job_traces *job)
+{
+    if (job == NULL)
+        return;
+    for (size_t i = 0; i < job->count; i++)
+        tdmi_trace_free(job->rank[i]);
+    for (size_t i = 0; i < job->note_count; i++)
+        tdmi_free(job->note[i]);
+    tdmi_free(job->rank);
+    tdmi_free(job->note);
+    tdmi_free(job);
+}
