@@ -10,6 +10,10 @@ bool cli_doctor_library_load(cli_doctor_library *out)
         {"tdm_doctor_text", &out->text},
         {"tdm_doctor_json", &out->json},
         {"tdm_doctor_free", &out->free},
+        {"tdm_live_options_init", &out->live_options_init},
+        {"tdm_live_begin", &out->live_begin},
+        {"tdm_live_collect", &out->live_collect},
+        {"tdm_live_end", &out->live_end},
     };
     return cli_library_load("tandem_doctor", functions, sizeof functions / sizeof *functions);
 }

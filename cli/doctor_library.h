@@ -9,6 +9,10 @@ typedef struct cli_doctor_library {
     const char *(*text)(const tdm_doctor_report *report);
     const char *(*json)(const tdm_doctor_report *report);
     void (*free)(tdm_doctor_report *report);
+    void (*live_options_init)(tdm_live_options *options);
+    tdm_status (*live_begin)(const tdm_live_options *options, tdm_live **out);
+    tdm_status (*live_collect)(tdm_live *live, const char *const **paths_out, int *count_out);
+    void (*live_end)(tdm_live *live, int *exit_code);
 } cli_doctor_library;
 
 /* False, with a line on stderr, where the library is missing or of another version. */

@@ -23,6 +23,41 @@ TDM_API const char *tdm_doctor_json(const tdm_doctor_report *report);
 TDM_API int tdm_doctor_findings(const tdm_doctor_report *report);
 TDM_API void tdm_doctor_free(tdm_doctor_report *report); /* NULL is fine */
 
+/* A job that runs, unchanged: PyTorch's profiler listens to a daemon of its machine where KINETO_USE_DAEMON is set (docs/doctor.md). */
+typedef struct tdm_live_options {
+    const char *const *argv;  /* a command to start, NULL at its end; NULL: a job that runs already */
+    const char *attach;       /* which one: the number of a rank, of torchrun or of what is above it, or the job's name */
+    int iterations;           /* steps of the optimizer to trace */
+    double timeout_s;         /* for the ranks to be there and to train */
+    const char *keep;         /* folder for the traces; NULL: they are removed */
+    bool shapes, stacks;      /* of operators' inputs; of Python. Each makes traces larger and tracing slower */
+    bool stop;                /* end the job that was started once its traces are there */
+    bool output_to_errors;    /* its stdout goes to this process's stderr */
+    void (*say)(const char *line, void *arg); /* what is being done, for people, a line each; NULL: nobody listens */
+    void *arg;
+} tdm_live_options;
+typedef struct tdm_live tdm_live;
+
+/* 4 iterations, 300 s, nothing kept. The caller sets argv or attach. */
+TDM_API void tdm_live_options_init(tdm_live_options *options);
+/* tdm_live_begin - starts the command, or finds the job, and answers its profilers from now on.
+ *   options  copied; its texts are borrowed until the end
+ *   out      new; ended with tdm_live_end
+ * For a process whose business this is: until the end it owns the process's signals. INT, TERM, HUP, QUIT, USR1 and USR2 go to the
+ * command's processes; a job that was joined is left alone, and INT, TERM, HUP and QUIT end the looking.
+ * Errors  TDM_ERR_INVALID no such command, process or job, or it does not listen (says how to start it) | TDM_ERR_EXISTS somebody else
+ *         answers the profilers | TDM_ERR_SYSTEM          Thread  one, for all calls          Since 0.1 */
+TDM_API TDM_MUST_CHECK tdm_status tdm_live_begin(const tdm_live_options *options, tdm_live **out);
+/* tdm_live_collect - has all ranks trace the same few steps and waits for their files.
+ *   paths_out, count_out  a trace a rank, rankR.pt.trace.json: for tdm_doctor. Live until the end
+ * Ranks that do not answer are named through `say`, and do without.
+ * Errors  TDM_ERR_TIMEOUT no rank came, trained or left a trace in time | TDM_ERR_PEER_LOST the job has ended, or a rank is stopped |
+ *         TDM_ERR_INTERRUPTED          Cost  the ranks are slower during these steps, by up to a factor of two; and twice before, one rank */
+TDM_API TDM_MUST_CHECK tdm_status tdm_live_collect(tdm_live *live, const char *const **paths_out, int *count_out);
+/* tdm_live_end - waits for the end of the command that was started, or ends it (stop); then nothing of this is left but `keep`. NULL is fine.
+ *   exit_code  the command's, 128 + N if signal N ended it or the looking; 0 for one that was stopped, and for a job that was joined */
+TDM_API void tdm_live_end(tdm_live *live, int *exit_code);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,6 @@
-/* doctor.c - tdm_doctor: gather, line up, ask each finding, write the report. */
+/* doctor.c - tdm_doctor: sort what it was pointed to, let each kind add its findings, write the report. */
+#include "doctor/input.h"
+#include "doctor/nccl.h"
 #include "doctor/report.h"
 
 #include "core/memory.h"
@@ -20,10 +22,50 @@ static void introduce(const tdmi_witnesses *all, tdm_doctor_report *report)
         }
 }
 
-static tdm_status write_json(const tdmi_witnesses *all, tdm_doctor_report *report)
+/* Recordings of Tandem's own ranks: gathered, lined up, each finding asked. */
+static tdm_status examine_recordings(const struct tdmi_input_list *list, tdm_doctor_report *report)
 {
-    json_t *root = json_pack("{s:i, s:i, s:n, s:[], s:O}", "ranks", all->of[0].recording.size, "recordings", (int)all->count, "iterations",
-                             "breakdown", "findings", report->findings);
+    tdmi_witnesses all;
+    tdmi_lineup lineup;
+    tdm_status status = tdmi_gather((const char *const *)list->path, list->count, &all);
+    if (status != TDM_OK)
+        return status;
+    status = tdmi_line_up(&all, &lineup);
+    if (status == TDM_OK) {
+        introduce(&all, report);
+        tdmi_find_mismatched_calls(&lineup, report);
+        tdmi_find_missing_calls(&lineup, report);
+        tdmi_find_dead_ranks(&lineup, report);
+        tdmi_find_unfinished_calls(&lineup, report);
+        if (tdm_doctor_findings(report) == 0)
+            tdmi_report_say(report, "nothing is wrong with the calls of these ranks");
+        report->ranks = all.of[0].recording.size;
+        report->failed |= json_object_set_new(report->extra, "recordings", json_integer((json_int_t)all.count)) != 0;
+        tdmi_lineup_free(&lineup);
+    }
+    tdmi_witnesses_free(&all);
+    return status;
+}
+
+static tdm_status examine_nccl_logs(const struct tdmi_input_list *list, tdm_doctor_report *report)
+{
+    json_t *summary = NULL;
+    const tdm_status status = tdmi_nccl_examine((const char *const *)list->path, list->count, report, &summary);
+    if (status == TDM_OK)
+        report->failed |= json_object_set_new(report->extra, "nccl", summary) != 0;
+    return status;
+}
+
+static tdm_status (*const examine[TDMI_INPUT_KINDS])(const struct tdmi_input_list *list, tdm_doctor_report *report) = {
+    [TDMI_INPUT_RECORDING] = examine_recordings,
+    [TDMI_INPUT_NCCL_LOG] = examine_nccl_logs,
+};
+
+static tdm_status write_json(tdm_doctor_report *report)
+{
+    json_t *root = json_pack("{s:i, s:n, s:[], s:O}", "ranks", report->ranks, "iterations", "breakdown", "findings", report->findings);
+    if (root != NULL)
+        report->failed |= json_object_update(root, report->extra) != 0;
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
     json_decref(root);
     report->json = text != NULL ? tdmi_strdup(text, "doctor") : NULL;
@@ -31,35 +73,23 @@ static tdm_status write_json(const tdmi_witnesses *all, tdm_doctor_report *repor
     return report->json != NULL && !report->failed ? TDM_OK : tdmi_fail(TDM_ERR_NO_MEMORY, "the report needs more memory than there is");
 }
 
-static tdm_status examine(const tdmi_witnesses *all, tdm_doctor_report *report)
-{
-    tdmi_lineup lineup;
-    tdm_status status = tdmi_line_up(all, &lineup);
-    if (status != TDM_OK)
-        return status;
-    introduce(all, report);
-    tdmi_find_mismatched_calls(&lineup, report);
-    tdmi_find_missing_calls(&lineup, report);
-    tdmi_find_dead_ranks(&lineup, report);
-    tdmi_find_unfinished_calls(&lineup, report);
-    if (tdm_doctor_findings(report) == 0)
-        tdmi_report_say(report, "nothing is wrong with the calls of these ranks");
-    tdmi_lineup_free(&lineup);
-    return write_json(all, report);
-}
-
 tdm_status tdm_doctor(const char *const *paths, int count, tdm_doctor_report **out)
 {
-    tdmi_witnesses all;
+    tdmi_inputs inputs = {0};
     tdm_doctor_report *report = tdmi_calloc(1, sizeof *report, "doctor");
     if (report == NULL)
         return TDM_ERR_NO_MEMORY;
-    tdm_status status = tdmi_gather(paths, count, &all);
-    if (status == TDM_OK) {
-        report->findings = json_array();
-        status = report->findings != NULL ? examine(&all, report) : tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for a report");
-        tdmi_witnesses_free(&all);
-    }
+    tdm_status status = tdmi_inputs_sort(paths, count, &inputs);
+    report->findings = json_array();
+    report->extra = json_object();
+    if (status == TDM_OK && (report->findings == NULL || report->extra == NULL))
+        status = tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for a report");
+    for (int kind = 0; kind < TDMI_INPUT_KINDS && status == TDM_OK; kind++)
+        if (inputs.of[kind].count > 0)
+            status = examine[kind](&inputs.of[kind], report);
+    tdmi_inputs_free(&inputs);
+    if (status == TDM_OK)
+        status = write_json(report);
     if (status != TDM_OK) {
         tdm_doctor_free(report);
         return status;
@@ -88,6 +118,7 @@ void tdm_doctor_free(tdm_doctor_report *report)
     if (report == NULL)
         return;
     json_decref(report->findings);
+    json_decref(report->extra);
     tdmi_free(report->text);
     tdmi_free(report->json);
     tdmi_free(report);

@@ -12,6 +12,8 @@ typedef enum { TDMI_ERROR, TDMI_WARNING } tdmi_severity;
 
 struct tdm_doctor_report {
     json_t *findings; /* array */
+    json_t *extra;    /* members of the report's object that only some kinds of input have */
+    int ranks;        /* of the job, 0 unknown */
     char *text, *json;
     size_t text_nbytes, text_capacity;
     bool failed; /* out of memory on the way */

@@ -35,13 +35,40 @@ static void put(settings *s, const char *format, ...)
     s->used += (size_t)length + 1;
 }
 
-static bool is_set(const settings *s, const char *entry)
+static bool is_set(const char *const *entries, size_t count, const char *entry)
 {
     size_t length = strcspn(entry, "=");
-    for (size_t i = 0; i < s->count; i++)
-        if (strncmp(s->text + s->starts[i], entry, length) == 0 && s->text[s->starts[i] + length] == '=')
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(entries[i], entry, length) == 0 && entries[i][length] == '=')
             return true;
     return false;
+}
+
+tdm_status tdmi_environment_with(const char *const *entries, size_t count, char ***out)
+{
+    size_t kept = 0, used = 0;
+    for (char **entry = environ; *entry != NULL; entry++)
+        kept += !is_set(entries, count, *entry);
+    for (size_t i = 0; i < count; i++)
+        used += strlen(entries[i]) + 1;
+    /* One block: pointers to the kept entries and to the new ones, NULL, then the text of the new ones. */
+    size_t pointers = kept + count + 1;
+    char **block = tdmi_malloc(pointers * sizeof *block + used, "environment");
+    if (block == NULL)
+        return TDM_ERR_NO_MEMORY;
+    char *text = (char *)(block + pointers);
+    used = 0;
+    for (char **entry = environ; *entry != NULL; entry++)
+        if (!is_set(entries, count, *entry))
+            block[used++] = *entry;
+    for (size_t i = 0; i < count; i++) {
+        const size_t nbytes = strlen(entries[i]) + 1;
+        block[used++] = memcpy(text, entries[i], nbytes);
+        text += nbytes;
+    }
+    block[used] = NULL;
+    *out = block;
+    return TDM_OK;
 }
 
 tdm_status tdmi_environment_create(const tdmi_rank_place *place, char ***out)
@@ -72,22 +99,8 @@ tdm_status tdmi_environment_create(const tdmi_rank_place *place, char ***out)
         put(&s, "TORCHELASTIC_ERROR_FILE=%s/rank-%d.error.json", place->log_dir, place->rank);
     if (s.overflow)
         return tdmi_fail(TDM_ERR_INVALID, "the job's id, secret, address or log folder is too long for the environment");
-    size_t kept = 0;
-    for (char **entry = environ; *entry != NULL; entry++)
-        kept += !is_set(&s, *entry);
-    /* One block: pointers to the kept entries and to the new ones, NULL, then the text of the new ones. */
-    size_t pointers = kept + s.count + 1;
-    char **block = tdmi_malloc(pointers * sizeof *block + s.used, "environment");
-    if (block == NULL)
-        return TDM_ERR_NO_MEMORY;
-    char *text = memcpy((char *)(block + pointers), s.text, s.used);
-    size_t used = 0;
-    for (char **entry = environ; *entry != NULL; entry++)
-        if (!is_set(&s, *entry))
-            block[used++] = *entry;
+    const char *entries[SETTINGS_MAX];
     for (size_t i = 0; i < s.count; i++)
-        block[used++] = text + s.starts[i];
-    block[used] = NULL;
-    *out = block;
-    return TDM_OK;
+        entries[i] = s.text + s.starts[i];
+    return tdmi_environment_with(entries, s.count, out);
 }

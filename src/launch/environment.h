@@ -18,4 +18,7 @@ typedef struct tdmi_rank_place {
  * with tdmi_free. */
 tdm_status tdmi_environment_create(const tdmi_rank_place *place, char ***out);
 
+/* This process's variables with these NAME=VALUE instead of or beside its own; *out as above, borrows this process's. */
+tdm_status tdmi_environment_with(const char *const *entries, size_t count, char ***out);
+
 #endif

@@ -147,10 +147,20 @@ void tdmi_guardian_tell(const tdmi_guardian *guardian, pid_t rank, bool alive)
     send_note(guardian, rank, alive);
 }
 
-void tdmi_guardian_dismiss(tdmi_guardian *guardian)
+static void await_end(tdmi_guardian *guardian)
 {
-    send_note(guardian, 0, false);
     close(guardian->pipe);
     while (waitpid(guardian->pid, NULL, __WCLONE) < 0 && errno == EINTR)
         ;
+}
+
+void tdmi_guardian_dismiss(tdmi_guardian *guardian)
+{
+    send_note(guardian, 0, false);
+    await_end(guardian);
+}
+
+void tdmi_guardian_strike(tdmi_guardian *guardian)
+{
+    await_end(guardian);
 }

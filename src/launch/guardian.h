@@ -17,5 +17,7 @@ tdm_status tdmi_guardian_start(const char *const *entries, size_t count, tdmi_gu
 void tdmi_guardian_tell(const tdmi_guardian *guardian, pid_t rank, bool alive);
 /* All is over: the guardian ends and is reaped. */
 void tdmi_guardian_dismiss(tdmi_guardian *guardian);
+/* It does its work now: nothing of the job is left when this returns. */
+void tdmi_guardian_strike(tdmi_guardian *guardian);
 
 #endif

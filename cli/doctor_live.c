@@ -1,0 +1,56 @@
+/* doctor_live.c - a job that runs: traced by libtandem_doctor, examined like any other folder of traces. */
+#include "doctor_live.h"
+
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void say(const char *line, void *arg)
+{
+    (void)arg;
+    fprintf(stderr, "tandem doctor: %s\n", line);
+}
+
+/* Collects the traces and says where they are. */
+static tdm_status examine(const cli_doctor_library *library, tdm_live *live, bool json)
+{
+    const char *const *paths;
+    int count;
+    const tdm_status status = library->live_collect(live, &paths, &count);
+    for (int i = 0; i < count && status == TDM_OK; i++)
+        printf(json ? "{\"trace\":\"%s\"}\n" : "%s\n", paths[i]);
+    fflush(stdout); /* the job may go on for days */
+    return status;
+}
+
+int cli_doctor_live_words(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return argc - i - 1;
+    return 0;
+}
+
+int cli_doctor_live(tdm_live_options options, char **arguments, int count, int command_words, bool json, bool quiet)
+{
+    cli_doctor_library library;
+    tdm_live *live;
+    int job_code;
+    if (count != command_words || (options.attach != NULL && count > 0)) {
+        fprintf(stderr, "tandem doctor: %s: it looks at files, at --attach PID|JOB, or at -- COMMAND..., one at a time\n", arguments[0]);
+        return CLI_USAGE;
+    }
+    if (!cli_doctor_library_load(&library))
+        return CLI_FAILED;
+    options.argv = options.attach == NULL ? (const char *const *)arguments : NULL;
+    options.output_to_errors = json;
+    options.say = quiet ? NULL : say;
+    tdm_status status = library.live_begin(&options, &live);
+    if (status != TDM_OK)
+        return cli_fail("doctor", status);
+    status = examine(&library, live, json);
+    const int exit_code = status == TDM_OK ? CLI_DONE : cli_fail("doctor", status);
+    library.live_end(live, &job_code);
+    return job_code != 0 ? job_code : exit_code;
+}

@@ -1,0 +1,137 @@
+/* input.c - looks at the beginning of each file. */
+#include "doctor/input.h"
+
+#include "core/memory.h"
+#include "nccl_log/nccl_log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HEAD_BYTES ((size_t)1 << 16)
+
+static tdm_status add(tdmi_inputs *inputs, tdmi_input_kind kind, const char *path)
+{
+    struct tdmi_input_list *list = &inputs->of[kind];
+    if (list->count % 16 == 0) {
+        char **more = tdmi_realloc(list->path, ((size_t)list->count + 16) * sizeof *more, "doctor");
+        if (more == NULL)
+            return TDM_ERR_NO_MEMORY;
+        list->path = more;
+    }
+    list->path[list->count] = tdmi_strdup(path, "doctor");
+    if (list->path[list->count] == NULL)
+        return TDM_ERR_NO_MEMORY;
+    list->count++;
+    return TDM_OK;
+}
+
+/* A member of the outer object of a text that begins like JSON. */
+static bool has_member(const char *head, size_t nbytes, const char *name)
+{
+    return memmem(head, nbytes, name, strlen(name)) != NULL;
+}
+
+static bool is_recording(const char *head, size_t nbytes)
+{
+    return (nbytes >= 8 && memcmp(head, "TNDMCALL", 8) == 0) ||
+           (nbytes > 0 && *head == '{' && has_member(head, nbytes, "\"tandem_recorder\""));
+}
+
+/* *kind_out: TDMI_INPUT_KINDS where the file is of none. */
+static tdm_status look(const char *path, char *head, tdmi_input_kind *kind_out)
+{
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL)
+        return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s", path);
+    const size_t nbytes = fread(head, 1, HEAD_BYTES, file);
+    fclose(file);
+    *kind_out = is_recording(head, nbytes) ? TDMI_INPUT_RECORDING : tdmi_nccl_log_is(head, nbytes) ? TDMI_INPUT_NCCL_LOG : TDMI_INPUT_KINDS;
+    return TDM_OK;
+}
+
+/* The files of a folder and of its folders. A folder with recordings is handed on whole: which of them count is their reader's matter. */
+static tdm_status sort_folder(tdmi_inputs *inputs, const char *path, char *head, bool may_descend)
+{
+    struct dirent **names;
+    tdm_status status = TDM_OK;
+    bool recordings = false;
+    const int count = scandir(path, &names, NULL, alphasort);
+    if (count < 0)
+        return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read the folder %s", path);
+    for (int i = 0; i < count && status == TDM_OK; i++) {
+        char inside[4096];
+        struct stat facts;
+        tdmi_input_kind kind;
+        if (names[i]->d_name[0] == '.' || (size_t)snprintf(inside, sizeof inside, "%s/%s", path, names[i]->d_name) >= sizeof inside ||
+            stat(inside, &facts) != 0)
+            continue;
+        if (S_ISDIR(facts.st_mode) && may_descend)
+            status = sort_folder(inputs, inside, head, false);
+        if (!S_ISREG(facts.st_mode) || look(inside, head, &kind) != TDM_OK)
+            continue;
+        if (kind == TDMI_INPUT_RECORDING)
+            recordings = true;
+        else if (kind != TDMI_INPUT_KINDS)
+            status = add(inputs, kind, inside);
+    }
+    if (recordings && status == TDM_OK)
+        status = add(inputs, TDMI_INPUT_RECORDING, path);
+    for (int i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+    return status;
+}
+
+static tdm_status sort_file(tdmi_inputs *inputs, const char *path, char *head)
+{
+    tdmi_input_kind kind;
+    const tdm_status status = look(path, head, &kind);
+    if (status != TDM_OK)
+        return status;
+    if (kind == TDMI_INPUT_KINDS)
+        return tdmi_fail(
+            TDM_ERR_BAD_FILE,
+            "%s is nothing the doctor reads: a recording of Tandem (docs/recorder.md) or a log of NCCL_DEBUG=INFO was expected", path);
+    return add(inputs, kind, path);
+}
+
+tdm_status tdmi_inputs_sort(const char *const *paths, int count, tdmi_inputs *out)
+{
+    tdmi_inputs inputs = {0};
+    char *head = tdmi_malloc(HEAD_BYTES, "doctor");
+    tdm_status status = head != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    int all = 0;
+    for (int i = 0; i < count && status == TDM_OK; i++) {
+        struct stat facts;
+        if (stat(paths[i], &facts) != 0)
+            status = tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s", paths[i]);
+        else
+            status = S_ISDIR(facts.st_mode) ? sort_folder(&inputs, paths[i], head, true) : sort_file(&inputs, paths[i], head);
+    }
+    tdmi_free(head);
+    for (int kind = 0; kind < TDMI_INPUT_KINDS; kind++)
+        all += inputs.of[kind].count;
+    if (status == TDM_OK && all == 0)
+        status = tdmi_fail(TDM_ERR_BAD_FILE, "no recording in %s, nor a log of NCCL; a rank that ends well leaves no recording",
+                           count > 0 ? paths[0] : "nothing");
+    if (status != TDM_OK) {
+        tdmi_inputs_free(&inputs);
+        return status;
+    }
+    *out = inputs;
+    return TDM_OK;
+}
+
+void tdmi_inputs_free(tdmi_inputs *inputs)
+{
+    for (int kind = 0; kind < TDMI_INPUT_KINDS; kind++) {
+        for (int i = 0; i < inputs->of[kind].count; i++)
+            tdmi_free(inputs->of[kind].path[i]);
+        tdmi_free(inputs->of[kind].path);
+    }
+    *inputs = (tdmi_inputs){0};
+}

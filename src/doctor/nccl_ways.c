@@ -1,0 +1,88 @@
+/* nccl_ways.c - what findings in NCCL's logs share: ways counted by host, lists of hosts, one form of advice. */
+#include "doctor/nccl.h"
+
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The host of a rank of a pair, or TDMI_NCCL_NONE. Ranks that talk through P2P and SHM are on the host that says so. */
+static uint32_t other_host(const tdmi_nccl_log *log, const tdmi_nccl_pair *pair)
+{
+    const uint32_t own = log->process[pair->process].host;
+    if (pair->kind == TDMI_NCCL_P2P || pair->kind == TDMI_NCCL_SHM)
+        return own;
+    const uint32_t other = tdmi_nccl_process_of(log, pair->comm, pair->is_receive ? pair->from : pair->to);
+    return other != TDMI_NCCL_NONE ? log->process[other].host : TDMI_NCCL_NONE;
+}
+
+tdmi_nccl_ways *tdmi_nccl_ways_of(const tdmi_nccl_log *log)
+{
+    tdmi_nccl_ways *ways = tdmi_calloc(log->hosts + 1, sizeof *ways, "doctor");
+    if (ways == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < log->pairs; i++) {
+        const tdmi_nccl_pair *pair = &log->pair[i];
+        const uint32_t own = log->process[pair->process].host;
+        tdmi_nccl_ways *w = &ways[own];
+        const bool inside = other_host(log, pair) == own, socket = strcmp(pair->way, "Socket") == 0;
+        if (pair->kind == TDMI_NCCL_P2P)
+            w->p2p++;
+        else if (pair->kind == TDMI_NCCL_SHM)
+            w->shm++;
+        else if (pair->kind == TDMI_NCCL_COLLNET)
+            w->collnet++;
+        else if (inside) {
+            w->net_inside++;
+            w->sockets_inside += socket;
+        } else if (socket)
+            w->sockets++;
+        else {
+            w->adapters++;
+            w->gdr += pair->gdr;
+        }
+    }
+    for (uint32_t p = 0; p < log->processes; p++)
+        if (log->process[p].device >= ways[log->process[p].host].devices && log->process[p].device < 1024)
+            ways[log->process[p].host].devices = log->process[p].device + 1;
+    return ways;
+}
+
+void tdmi_nccl_hosts_text(const tdmi_nccl_log *log, const bool *which, char *text, size_t nbytes)
+{
+    size_t used = 0, shown = 0, count = 0;
+    for (uint32_t h = 0; h < log->hosts; h++)
+        count += which[h];
+    text[0] = '\0';
+    for (uint32_t h = 0; h < log->hosts; h++) {
+        if (!which[h])
+            continue;
+        if (shown == 4 || used + strlen(log->host[h].name) + 32 > nbytes) {
+            snprintf(text + used, nbytes - used, " and %zu more", count - shown);
+            return;
+        }
+        used += (size_t)snprintf(text + used, nbytes - used, "%s%s",
+                                 shown == 0           ? ""
+                                 : shown + 1 == count ? " and "
+                                                      : ", ",
+                                 log->host[h].name);
+        shown++;
+    }
+}
+
+json_t *tdmi_nccl_hosts_json(const tdmi_nccl_log *log, const bool *which)
+{
+    json_t *list = json_array();
+    for (uint32_t h = 0; h < log->hosts; h++)
+        if (which[h])
+            json_array_append_new(list, json_string(log->host[h].name));
+    return list;
+}
+
+void tdmi_nccl_add(tdm_doctor_report *report, const char *id, tdmi_severity severity, int64_t rank, json_t *evidence, const char *text,
+                   const char *set, const char *not_when, const char *source)
+{
+    char advice[2048];
+    snprintf(advice, sizeof advice, "%s. Not when: %s. Source: %s", set, not_when, source);
+    tdmi_report_add(report, id, severity, rank >= 0 && rank <= INT32_MAX ? (int)rank : -1, evidence, advice, text);
+}

@@ -1,0 +1,356 @@
+/* collect.c - tdm_live_collect: who is there; do they train, and how long is a step; all ranks at the same steps; their files.
+ *
+ *   muster   until every rank of this machine asks
+ *   learn    one rank traces two steps. The protocol does not carry its count of steps; the trace says how long a step takes, or that there
+ *            are no optimizer's steps to count
+ *   trace    all ranks begin at the next multiple of a number of steps that lasts longer than their requests are apart, or, without
+ *            steps, at one time. Ranks that rounded up to different multiples are asked again */
+#include "core/clock.h"
+#include "core/memory.h"
+#include "live/ask.h"
+#include "live/glance.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define STARTED_PATIENCE_S 60.0 /* for further ranks, once one has asked: imports from a slow disk */
+#define JOINED_PATIENCE_S 15.0  /* they run already: three polls */
+#define SETTLE_NS (5 * TDMI_NS_PER_S) /* without RANK anywhere: no new process for so long, and all are there */
+#define NEW_NS (TDMI_NS_PER_S / 2)    /* with it: those that begin at once have begun by then */
+#define LOOK_AROUND_NS TDMI_NS_PER_S
+#define LEARN_ITERATIONS 2
+#define LEARN_MS 100
+#define WORK_WITHOUT_STEPS 4   /* looks that saw operators and no step: then there are none to count */
+#define TRACE_MS 500           /* without steps */
+#define TRACE_BYTES ((size_t)200 << 20) /* that a rank's trace should not be larger than */
+#define TRACE_PATIENCE_S 30.0
+#define TRIES 3
+
+typedef struct crew {
+    tdmi_seat *seats; /* [count], by rank */
+    size_t count;
+    bool has_ranks;   /* else: processes that ask, numbered as they came */
+} crew;
+
+typedef struct pace {
+    double step_s;       /* 0: no steps to count */
+    double step_bytes;   /* of a trace */
+    double second_bytes; /* the same where there are no steps */
+} pace;
+
+static double patience_of(const tdm_live *live)
+{
+    const double most = live->job.pid != 0 ? STARTED_PATIENCE_S : JOINED_PATIENCE_S;
+    return most < live->options.timeout_s ? most : live->options.timeout_s;
+}
+
+/* Seats the ranks that ask; without any, all that ask. */
+static void seat(const tdm_live *live, crew *c)
+{
+    tdmi_client *clients[TDMI_SEATS_MAX];
+    const tdmi_clients *all = &live->daemon.clients;
+    const int64_t now_ns = tdmi_now_ns();
+    const size_t ranks = tdmi_clients_ranks(all, clients, TDMI_SEATS_MAX);
+    c->has_ranks = ranks > 0;
+    c->count = 0;
+    for (size_t i = 0; i < (c->has_ranks ? ranks : all->count) && c->count < TDMI_SEATS_MAX; i++) {
+        const tdmi_client *client = c->has_ranks ? clients[i] : &all->of[i];
+        if (tdmi_client_is_prompt(client, live->period_ns, now_ns)) {
+            c->seats[c->count] = (tdmi_seat){.rank = c->has_ranks ? client->rank : (int)c->count, .pid = client->last.pids[0]};
+            c->count++;
+        }
+    }
+}
+
+static bool is_seated(const crew *c, int rank)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->seats[i].rank == rank)
+            return true;
+    return false;
+}
+
+/* Names the ranks that are missing. A stopped one is an end: the others wait for it. */
+static tdm_status name_missing(const tdm_live *live, const crew *c)
+{
+    for (size_t i = 0; i < live->roll.count; i++) {
+        const tdmi_who *who = &live->roll.of[i];
+        if (who->rank < 0 || is_seated(c, who->rank))
+            continue;
+        const tdmi_client *client = tdmi_clients_find(&live->daemon.clients, who->pid);
+        if (who->state == 'T' || who->state == 't')
+            return tdmi_fail(TDM_ERR_PEER_LOST, "rank %d (process %d) is stopped: it answers nobody, and the others come to no next step; kill -CONT %d lets it go on",
+                             who->rank, (int)who->pid, (int)who->pid);
+        if (client != NULL)
+            tdmi_live_say(live, "rank %d (process %d) does not answer: it last asked %.0f s ago; going on without it", who->rank, (int)who->pid,
+                          (double)(tdmi_now_ns() - client->last_ns) / 1e9);
+        else
+            tdmi_live_say(live, "rank %d (process %d) never answered%s; going on without it", who->rank, (int)who->pid,
+                          who->listens ? ": it has not imported torch yet" : ": KINETO_USE_DAEMON is not in its environment");
+    }
+    const int expected = tdmi_roll_expected(&live->roll);
+    if (c->has_ranks && (int)c->count < expected)
+        tdmi_live_say(live, "%zu of %d ranks of this machine are looked at", c->count, expected);
+    return TDM_OK;
+}
+
+static tdm_status nobody_came(const tdm_live *live, double waited_s)
+{
+    const bool polled = live->daemon.clients.count > 0;
+    return tdmi_fail(TDM_ERR_TIMEOUT, "no rank has asked for anything in %.0f s%s: the job has to import torch, with KINETO_USE_DAEMON in its "
+                     "environment", waited_s, polled ? ", only processes that are no ranks" : "");
+}
+
+/* Until all ranks of this machine ask, or have had their time. */
+static tdm_status muster(tdm_live *live, crew *c)
+{
+    const int64_t begin_ns = tdmi_now_ns();
+    int64_t first_ns = live->job.pid != 0 ? 0 : begin_ns, looked_ns = 0;
+    for (bool told = false;;) {
+        tdm_status status = tdmi_live_goes_on(live);
+        const int64_t now_ns = tdmi_now_ns();
+        if (status == TDM_OK && now_ns - looked_ns > LOOK_AROUND_NS) {
+            status = tdmi_live_look_around(live);
+            looked_ns = now_ns;
+        }
+        if (status != TDM_OK)
+            return status;
+        seat(live, c);
+        const int expected = tdmi_roll_expected(&live->roll);
+        const tdmi_clients *all = &live->daemon.clients;
+        const int64_t quiet_ns = all->count > 0 ? now_ns - all->of[all->count - 1].first_ns : 0;
+        if (c->has_ranks && expected > 0 && (int)c->count >= expected && quiet_ns > NEW_NS && looked_ns > now_ns - quiet_ns)
+            return TDM_OK;
+        if (expected == 0 && c->count > 0 && quiet_ns > SETTLE_NS)
+            return TDM_OK;
+        if (c->has_ranks && first_ns == 0)
+            first_ns = now_ns;
+        if (expected > 0 && !told) {
+            tdmi_live_say(live, "waiting for all %d ranks of this machine", expected);
+            told = true;
+        }
+        const bool over = now_ns - begin_ns > (int64_t)(live->options.timeout_s * 1e9);
+        if (over || (first_ns != 0 && now_ns - first_ns > (int64_t)(patience_of(live) * 1e9)))
+            return c->has_ranks ? name_missing(live, c) : nobody_came(live, (double)(now_ns - begin_ns) / 1e9);
+        tdmi_live_turn(live, 200);
+    }
+}
+
+/* Without RANK: of the processes that were asked, those that make steps, or else those that work, are the ranks. */
+static void keep_workers(crew *c, const tdmi_glance *glances, bool steps)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->seats[i].missing[0] == '\0' && (steps ? glances[i].steps > 0 : glances[i].operators > 0)) {
+            c->seats[kept] = c->seats[i];
+            c->seats[kept].rank = (int)kept;
+            kept++;
+        }
+    c->count = kept;
+}
+
+/* The best of what was seen: the seat with the most steps, else with the most operators. */
+static tdm_status look_at(const crew *c, size_t asked, tdmi_glance *glances, const tdmi_glance **best_out)
+{
+    *best_out = NULL;
+    for (size_t i = 0; i < asked; i++) {
+        glances[i] = (tdmi_glance){0};
+        if (c->seats[i].missing[0] != '\0' || tdmi_glance_at(c->seats[i].file, &glances[i]) != TDM_OK)
+            continue;
+        remove(c->seats[i].file);
+        if (*best_out == NULL || glances[i].steps > (*best_out)->steps || (glances[i].steps == (*best_out)->steps && glances[i].operators > (*best_out)->operators))
+            *best_out = &glances[i];
+    }
+    return TDM_OK;
+}
+
+static double seconds_of(const tdmi_glance *glance)
+{
+    return (double)(glance->end_ns - glance->begin_ns) / 1e9;
+}
+
+/* Short looks at one rank, less and less often, until it trains. */
+static tdm_status learn(tdm_live *live, crew *c, tdmi_glance *glances, pace *out)
+{
+    const tdmi_request request = {.iterations = LEARN_ITERATIONS, .multiple = 1, .duration_ms = LEARN_MS};
+    const int64_t deadline_ns = tdmi_deadline_in(live->options.timeout_s);
+    int working = 0;
+    for (int look = 0;; look++) {
+        const tdmi_glance *best;
+        seat(live, c);
+        const size_t asked = c->has_ranks && c->count > 1 ? 1 : c->count;
+        char name[32];
+        snprintf(name, sizeof name, "look%d-%%d", look);
+        tdm_status status = asked > 0 ? tdmi_ask(live, c->seats, asked, request, name, live->options.timeout_s) : TDM_OK;
+        if (status == TDM_OK)
+            status = look_at(c, asked, glances, &best);
+        if (status != TDM_OK)
+            return status;
+        if (best != NULL && best->steps > 0) {
+            const double seconds = seconds_of(best);
+            *out = (pace){.step_s = best->step_s > 0 ? best->step_s : seconds, .step_bytes = (double)best->nbytes / best->steps};
+            if (!c->has_ranks)
+                keep_workers(c, glances, true);
+            return TDM_OK;
+        }
+        working += best != NULL && best->operators > 0;
+        if (working == WORK_WITHOUT_STEPS && best->operators > 0) {
+            *out = (pace){.second_bytes = seconds_of(best) > 0 ? (double)best->nbytes / seconds_of(best) : 0};
+            if (!c->has_ranks)
+                keep_workers(c, glances, false);
+            return TDM_OK;
+        }
+        if (tdmi_deadline_passed(deadline_ns))
+            return tdmi_fail(TDM_ERR_TIMEOUT, "rank %d does not train: %.0f s of looks saw no operator of PyTorch in it%s%s", c->count > 0 ? c->seats[0].rank : 0,
+                             live->options.timeout_s, c->count > 0 && c->seats[0].missing[0] != '\0' ? "; " : "", c->count > 0 ? c->seats[0].missing : "");
+        if (look == 0)
+            tdmi_live_say(live, "waiting for the first step");
+        status = tdmi_live_pause(live, (look < 3 ? (int64_t)1 << look : 8) * TDMI_NS_PER_S);
+        if (status == TDM_OK)
+            status = tdmi_live_look_around(live);
+        if (status != TDM_OK)
+            return status;
+    }
+}
+
+/* How many steps fit into a trace of bearable size. */
+static int bearable(const tdm_live *live, const pace *p)
+{
+    const double fit = p->step_bytes > 0 ? (double)TRACE_BYTES / p->step_bytes : 1e9;
+    if (fit >= live->options.iterations)
+        return live->options.iterations;
+    tdmi_live_say(live, "a step makes %.0f MB of trace: %d of them are traced instead of %d", p->step_bytes / 1e6, fit >= 1 ? (int)fit : 1,
+                  live->options.iterations);
+    return fit >= 1 ? (int)fit : 1;
+}
+
+/* Ranks whose traces have a moment in common were traced at the same steps: multiples are much further apart than a trace is long. */
+static bool met(const crew *c, tdmi_glance *glances)
+{
+    int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->seats[i].missing[0] != '\0' || tdmi_glance_at(c->seats[i].file, &glances[i]) != TDM_OK || glances[i].operators == 0)
+            continue;
+        begin_ns = glances[i].begin_ns > begin_ns ? glances[i].begin_ns : begin_ns;
+        end_ns = glances[i].end_ns < end_ns ? glances[i].end_ns : end_ns;
+    }
+    return begin_ns <= end_ns;
+}
+
+static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int iterations)
+{
+    const tdmi_turn turn = tdmi_turn_of(live, c->seats, c->count);
+    const tdmi_request request = {
+        .iterations = iterations, .multiple = tdmi_request_multiple(p->step_s, (double)turn.spread_ns / 1e9, iterations), .duration_ms = LEARN_MS,
+        .shapes = live->options.shapes, .stacks = live->options.stacks,
+    };
+    const double expected_s = (request.multiple + 2 * iterations) * p->step_s;
+    tdmi_live_say(live, "asking %zu rank%s for %d steps of about %.0f ms, within %.0f s", c->count, c->count > 1 ? "s" : "", iterations, p->step_s * 1e3,
+                  expected_s + 2 * (double)turn.period_ns / 1e9 + 1);
+    return tdmi_ask(live, c->seats, c->count, request, "rank%d", TRACE_PATIENCE_S + 3 * expected_s);
+}
+
+static tdm_status ask_by_time(tdm_live *live, crew *c, const pace *p)
+{
+    const double fit_ms = p->second_bytes > 0 ? 1e3 * (double)TRACE_BYTES / p->second_bytes : TRACE_MS;
+    const tdmi_turn turn = tdmi_turn_of(live, c->seats, c->count);
+    const double begin_s = 2 * (double)turn.period_ns / 1e9 + 2; /* all have been asked by then, and their ticks of a second have passed */
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const tdmi_request request = {
+        .start_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / TDMI_NS_PER_MS + (int64_t)(begin_s * 1e3),
+        .duration_ms = fit_ms < TRACE_MS ? (int)fit_ms + 1 : TRACE_MS, .shapes = live->options.shapes, .stacks = live->options.stacks,
+    };
+    tdmi_live_say(live, "no steps of an optimizer of torch.optim to count: asking %zu rank%s for %d ms, in %.0f s", c->count, c->count > 1 ? "s" : "",
+                  request.duration_ms, begin_s);
+    return tdmi_ask(live, c->seats, c->count, request, "rank%d", TRACE_PATIENCE_S + begin_s);
+}
+
+/* A job whose ranks go is near its end, and a process that ends while it is traced dies of it. */
+static tdm_status check_all_are_there(const tdm_live *live, const crew *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const tdmi_client *client = tdmi_clients_find(&live->daemon.clients, c->seats[i].pid);
+        if (client == NULL || !tdmi_who_lives(c->seats[i].pid))
+            return tdmi_fail(TDM_ERR_PEER_LOST, "rank %d (process %d) has ended: the job is near its end, and is not traced", c->seats[i].rank,
+                             (int)c->seats[i].pid);
+    }
+    return TDM_OK;
+}
+
+static void remove_files(crew *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        remove(c->seats[i].file);
+}
+
+static tdm_status trace(tdm_live *live, crew *c, const pace *p, tdmi_glance *glances)
+{
+    const int iterations = p->step_s > 0 ? bearable(live, p) : 0;
+    for (int attempt = 0; attempt < TRIES; attempt++) {
+        const bool by_steps = p->step_s > 0 && attempt < TRIES - 1;
+        tdm_status status = check_all_are_there(live, c);
+        if (status == TDM_OK)
+            status = by_steps ? ask_by_steps(live, c, p, iterations) : ask_by_time(live, c, p);
+        if (status != TDM_OK)
+            return status;
+        if (met(c, glances))
+            return TDM_OK;
+        if (attempt < TRIES - 1) {
+            tdmi_live_say(live, "the ranks were traced at different steps; asking again");
+            remove_files(c);
+        }
+    }
+    return tdmi_fail(TDM_ERR_TIMEOUT, "the ranks could not be traced at the same time in %d tries", TRIES);
+}
+
+/* Gives the files their names, and says who has none. */
+static tdm_status take_files(tdm_live *live, crew *c)
+{
+    const char *keep = live->options.keep;
+    if (keep != NULL && mkdir(keep, 0777) != 0 && errno != EEXIST)
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot make the folder %s for the traces", keep);
+    live->paths = tdmi_calloc(c->count, sizeof *live->paths, "live job");
+    if (live->paths == NULL)
+        return TDM_ERR_NO_MEMORY;
+    const char *why = "";
+    for (size_t i = 0; i < c->count; i++) {
+        char path[4096];
+        if (c->seats[i].missing[0] != '\0') {
+            tdmi_live_say(live, "rank %d left no trace: %s", c->seats[i].rank, c->seats[i].missing);
+            why = c->seats[i].missing;
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/rank%d" TDMI_REQUEST_ENDING, keep != NULL ? keep : live->folder.traces, c->seats[i].rank);
+        const tdm_status status = tdmi_file_move(c->seats[i].file, path);
+        if (status != TDM_OK)
+            return status;
+        if ((live->paths[live->path_count] = tdmi_strdup(path, "live job")) == NULL)
+            return TDM_ERR_NO_MEMORY;
+        live->path_count++;
+    }
+    return live->path_count > 0 ? TDM_OK : tdmi_fail(TDM_ERR_TIMEOUT, "no rank left a trace; the last one: %s", why);
+}
+
+tdm_status tdm_live_collect(tdm_live *live, const char *const **paths_out, int *count_out)
+{
+    crew c = {.seats = tdmi_calloc(TDMI_SEATS_MAX, sizeof *c.seats, "live job")};
+    tdmi_glance *glances = tdmi_calloc(TDMI_SEATS_MAX, sizeof *glances, "live job");
+    pace p = {0};
+    tdm_status status = c.seats != NULL && glances != NULL ? muster(live, &c) : TDM_ERR_NO_MEMORY;
+    if (status == TDM_OK)
+        status = learn(live, &c, glances, &p);
+    if (status == TDM_OK)
+        status = trace(live, &c, &p, glances);
+    if (status == TDM_OK)
+        status = take_files(live, &c);
+    tdmi_free(c.seats);
+    tdmi_free(glances);
+    if (status != TDM_OK)
+        return status;
+    *paths_out = (const char *const *)live->paths;
+    *count_out = live->path_count;
+    return TDM_OK;
+}

@@ -1,0 +1,122 @@
+/* folder.c - making, giving away and removing private folders; a lock on each says that its owner lives, in any namespace of processes. */
+#include "live/folder.h"
+
+#include "live/daemon.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "tandem-doctor-"
+#define OPEN_AT_ONCE 16 /* by nftw */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    (void)remove(path); /* what cannot go keeps its folder */
+    return 0;
+}
+
+static void remove_tree(const char *path)
+{
+    nftw(path, remove_one, OPEN_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Those of this user that nobody holds. */
+static void remove_left(const char *base)
+{
+    DIR *dir = opendir(base);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        char path[512];
+        struct stat info;
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
+        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            remove_tree(path);
+        close(fd);
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+tdm_status tdmi_folder_make(tdmi_folder *out)
+{
+    *out = (tdmi_folder){.lock = -1};
+    const char *base = getenv("TMPDIR");
+    if (base == NULL || *base != '/' || strlen(base) + strlen("/" PREFIX "XXXXXX") > TDMI_SOCKET_FOLDER_MAX)
+        base = "/tmp";
+    remove_left(base);
+    snprintf(out->path, sizeof out->path, "%s/" PREFIX "XXXXXX", base);
+    if (mkdtemp(out->path) == NULL) {
+        const int error = errno;
+        out->path[0] = '\0';
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, error, "cannot make a folder in %s; set TMPDIR to one that can be written", base);
+    }
+    out->lock = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(out->traces, sizeof out->traces, "%s/traces", out->path);
+    if (out->lock < 0 || flock(out->lock, LOCK_EX | LOCK_NB) != 0 || mkdir(out->traces, 0700) != 0) {
+        const int error = errno;
+        tdmi_folder_remove(out);
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, error, "cannot make a folder in %s", base);
+    }
+    return TDM_OK;
+}
+
+tdm_status tdmi_folder_give(const tdmi_folder *folder, uid_t user)
+{
+    if (chown(folder->traces, user, (gid_t)-1) != 0 || chown(folder->path, user, (gid_t)-1) != 0)
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot give %s to user number %lld, whose job is to write there", folder->path,
+                               (long long)user);
+    return TDM_OK;
+}
+
+void tdmi_folder_trace(const tdmi_folder *folder, const char *name, char *out, size_t nbytes)
+{
+    snprintf(out, nbytes, "%s/%s", folder->traces, name);
+}
+
+void tdmi_folder_remove(tdmi_folder *folder)
+{
+    if (folder->path[0] != '\0')
+        remove_tree(folder->path);
+    if (folder->lock >= 0)
+        close(folder->lock);
+    *folder = (tdmi_folder){.lock = -1};
+}
+
+tdm_status tdmi_file_move(const char *from, const char *to)
+{
+    if (rename(from, to) == 0)
+        return TDM_OK;
+    struct stat info;
+    const int in = open(from, O_RDONLY | O_CLOEXEC);
+    const int out = in >= 0 && fstat(in, &info) == 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+    ssize_t moved = out >= 0 ? 1 : -1;
+    for (off_t at = 0; moved > 0 && at < info.st_size;)
+        moved = sendfile(out, in, &at, (size_t)(info.st_size - at));
+    int error = errno;
+    if (in >= 0)
+        close(in);
+    if (out >= 0 && close(out) != 0 && moved > 0) {
+        error = errno;
+        moved = -1;
+    }
+    if (moved < 0)
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, error, "cannot keep a trace as %s", to);
+    unlink(from);
+    return TDM_OK;
+}
