@@ -31,7 +31,7 @@ SEES = {
     "exec": "core trace graph passes kernels ddp group optim",
     "models": "core graph optim data exec",
     "kineto": "core",
-    "live": "core launch",
+    "live": "core kineto launch",
     "nccl_log": "core",
     "doctor": "core trace kineto nccl_log",
     "model_api": "core trace graph kernels passes exec models data checkpoint optim train",
