@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 typedef struct doctor_values {
-    bool json, quiet;
+    bool json, quiet, hta;
     tdm_live_options live;
 } doctor_values;
 
@@ -13,8 +13,22 @@ static const cli_option options[] = {
     /* name, letter, argument, type, field, default, min, max, choices, variables, help */
     {"json", 0, NULL, CLI_FLAG, offsetof(doctor_values, json), NULL, 0, 0, NULL, NULL, "one object on stdout instead of text"},
     {"quiet", 'q', NULL, CLI_FLAG, offsetof(doctor_values, quiet), NULL, 0, 0, NULL, NULL, "no lines about what is being done"},
+    {"hta", 0, NULL, CLI_FLAG, offsetof(doctor_values, hta), NULL, 0, 0, NULL, NULL,
+     "of PyTorch profiler traces (a file a rank, .json or .json.gz, or a folder of them): the\n"
+     "numbers that HTA 0.5.0 computes, its rounding and its faults included (docs/hta.md)"},
     CLI_LIVE_OPTIONS(doctor_values),
 };
+
+static int print_hta(const cli_doctor_library *library, bool json, const char *const *paths, int count)
+{
+    tdm_hta_report *report;
+    const tdm_status status = library->hta(paths, count, 0, &report);
+    if (status != TDM_OK)
+        return cli_fail("doctor", status);
+    printf("%s%s", json ? library->hta_json(report) : library->hta_text(report), json ? "\n" : "");
+    library->hta_free(report);
+    return CLI_DONE;
+}
 
 static int run(int argc, char **argv)
 {
@@ -33,6 +47,8 @@ static int run(int argc, char **argv)
     }
     if (!cli_doctor_library_load(&library))
         return CLI_FAILED;
+    if (values.hta)
+        return print_hta(&library, values.json, (const char *const *)(argv + 1), argc - 1);
     tdm_status status = library.doctor((const char *const *)(argv + 1), argc - 1, &report);
     if (status != TDM_OK)
         return cli_fail("doctor", status);
@@ -43,7 +59,7 @@ static int run(int argc, char **argv)
 
 const cli_command cli_doctor = {
     .name = "doctor",
-    .arguments = "DUMP... | -- COMMAND...",
+    .arguments = "DUMP... | --hta TRACE... | -- COMMAND...",
     .summary = "says what is wrong with a job, from what its ranks left behind",
     .details = "DUMP is a recording of a rank (a ring, or a dump in JSON: docs/recorder.md) or a folder of them; an error text of a group\n"
                "names its folder. The ranks are lined up by group and call: who is missing, who made another call, who died.\n"

@@ -9,6 +9,10 @@ typedef struct cli_doctor_library {
     const char *(*text)(const tdm_doctor_report *report);
     const char *(*json)(const tdm_doctor_report *report);
     void (*free)(tdm_doctor_report *report);
+    tdm_status (*hta)(const char *const *paths, int count, size_t memory_bytes, tdm_hta_report **out);
+    const char *(*hta_text)(const tdm_hta_report *report);
+    const char *(*hta_json)(const tdm_hta_report *report);
+    void (*hta_free)(tdm_hta_report *report);
     void (*live_options_init)(tdm_live_options *options);
     tdm_status (*live_begin)(const tdm_live_options *options, tdm_live **out);
     tdm_status (*live_collect)(tdm_live *live, const char *const **paths_out, int *count_out);

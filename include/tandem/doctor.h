@@ -23,6 +23,20 @@ TDM_API const char *tdm_doctor_json(const tdm_doctor_report *report);
 TDM_API int tdm_doctor_findings(const tdm_doctor_report *report);
 TDM_API void tdm_doctor_free(tdm_doctor_report *report); /* NULL is fine */
 
+typedef struct tdm_hta_report tdm_hta_report;
+
+/* tdm_hta - what HTA 0.5.0 (HolisticTraceAnalysis) computes of PyTorch profiler traces, its rounding and its faults included (docs/hta.md).
+ *   paths         [count] traces (.json, .json.gz), one a rank, or folders of them
+ *   memory_bytes  what the traces may take in memory; 0: half of this machine's
+ *   out           new; freed with tdm_hta_free
+ * Errors  TDM_ERR_BAD_FILE no trace is there, or none can be read (names the file) | TDM_ERR_NO_MEMORY.   Thread  any, starts its own
+ * Source  HTA 0.5.0 of PyPI with pandas 2.2.   Since 0.1 */
+TDM_API TDM_MUST_CHECK tdm_status tdm_hta(const char *const *paths, int count, size_t memory_bytes, tdm_hta_report **out);
+/* Tables for people, and one JSON object (docs/cli.md). Live as long as the report. */
+TDM_API const char *tdm_hta_text(const tdm_hta_report *report);
+TDM_API const char *tdm_hta_json(const tdm_hta_report *report);
+TDM_API void tdm_hta_free(tdm_hta_report *report); /* NULL is fine */
+
 /* A job that runs, unchanged: PyTorch's profiler listens to a daemon of its machine where KINETO_USE_DAEMON is set (docs/doctor.md). */
 typedef struct tdm_live_options {
     const char *const *argv;  /* a command to start, NULL at its end; NULL: a job that runs already */

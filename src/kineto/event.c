@@ -80,7 +80,7 @@ static tdm_status find_lane(tdmi_reader *r, tdmi_event *e)
 }
 
 /* int(args.stream) as HTA has it: -1 for what Python's int() refuses. */
-static int32_t stream_of(tdmi_reader *r)
+static int32_t stream_of(tdmi_reader *r, uint8_t *flags)
 {
     if (!tdmi_has(&r->args, TDMI_FIELD_STREAM))
         return -1;
@@ -95,6 +95,10 @@ static int32_t stream_of(tdmi_reader *r)
     int64_t number;
     if (tdmi_number_int(at, &number) != TDMI_NUMBER_GOOD)
         return -1;
+    if (number == UINT32_MAX) {
+        *flags |= TDMI_EVENT_UNSIGNED_STREAM;
+        return -1;
+    }
     if (number > INT32_MAX || number < INT32_MIN) {
         r->trace->wrong[TDMI_WRONG_BAD_NUMBER]++;
         return -1;
@@ -214,7 +218,7 @@ static tdm_status read_complete(tdmi_reader *r, tdmi_event *e)
     uint64_t *bad = &r->trace->wrong[TDMI_WRONG_BAD_NUMBER];
     if (!tdmi_field_int(&r->args, TDMI_FIELD_CORRELATION, &e->correlation, bad))
         e->correlation = TDMI_NO_CORRELATION;
-    e->stream = stream_of(r);
+    e->stream = stream_of(r, &e->flags);
     return keep(r, e);
 }
 

@@ -42,7 +42,8 @@ typedef enum {
 enum { /* flags of an event */
     TDMI_EVENT_NEGATIVE = 1, /* dur was negative and is 0 here */
     TDMI_EVENT_SUSPECT = 2,  /* starts at 0 while the trace does not: the writer lost its time. Counted; leave it out of figures */
-    TDMI_EVENT_ON_DEVICE = 4 /* lane is a stream of a device */
+    TDMI_EVENT_ON_DEVICE = 4, /* lane is a stream of a device */
+    TDMI_EVENT_UNSIGNED_STREAM = 8 /* args.stream is 4294967295: -1, written without a sign (2023). HTA takes it for a stream */
 };
 
 typedef struct tdmi_event {

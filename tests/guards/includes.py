@@ -33,7 +33,8 @@ SEES = {
     "kineto": "core",
     "live": "core kineto launch",
     "nccl_log": "core",
-    "doctor": "core trace kineto nccl_log",
+    "hta": "core kineto",
+    "doctor": "core trace kineto hta nccl_log",
     "model_api": "core trace graph kernels passes exec models data checkpoint optim train",
     "train": "core trace models data checkpoint passes kernels exec optim measure",
     "cli": "measure",
@@ -54,7 +55,7 @@ HOMES = {
     "ucs/debug/log_def.h": "src/transport/ucx",
     "sodium.h": "src/store",
     "xxhash.h": "src/checkpoint",
-    "jansson.h": ("src/checkpoint", "src/models/config.c", "src/train/metrics.c", "src/doctor"),
+    "jansson.h": ("src/checkpoint", "src/models/config.c", "src/train/metrics.c", "src/doctor", "src/hta"),
 }
 # Headers of C, POSIX, Linux and the compiler are free everywhere.
 SYSTEM = re.compile(
