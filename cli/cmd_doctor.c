@@ -1,5 +1,6 @@
 /* cmd_doctor.c - `tandem doctor`: what the ranks of a job left behind, compared. */
 #include "command.h"
+#include "doctor_lint.h"
 #include "doctor_live.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 typedef struct doctor_values {
     bool json, quiet, hta;
     tdm_live_options live;
+    cli_lint_options lint;
 } doctor_values;
 
 static const cli_option options[] = {
@@ -17,6 +19,7 @@ static const cli_option options[] = {
      "of PyTorch profiler traces (a file a rank, .json or .json.gz, or a folder of them): the\n"
      "numbers that HTA 0.5.0 computes, its rounding and its faults included (docs/hta.md)"},
     CLI_LIVE_OPTIONS(doctor_values),
+    CLI_LINT_OPTIONS(doctor_values),
 };
 
 static int print_hta(const cli_doctor_library *library, bool json, const char *const *paths, int count)
@@ -39,10 +42,12 @@ static int run(int argc, char **argv)
     const int command_words = cli_doctor_live_words(argc, argv);
     if (!cli_parse(&cli_doctor, &argc, argv, &values, &exit_code))
         return exit_code;
+    if (cli_doctor_lint_asked(&values.lint))
+        return cli_doctor_lint(&values.lint, argc - 1 + (values.live.attach != NULL), values.json);
     if (values.live.attach != NULL || command_words > 0)
         return cli_doctor_live(values.live, argv + 1, argc - 1, command_words, values.json, values.quiet);
     if (argc < 2) {
-        fprintf(stderr, "tandem doctor: nothing to look at; usage: tandem doctor [OPTIONS] DUMP... | -- COMMAND...\n");
+        fprintf(stderr, "tandem doctor: nothing to look at; usage: tandem doctor [OPTIONS] DUMP... | --lint FILE.py | -- COMMAND...\n");
         return CLI_USAGE;
     }
     if (!cli_doctor_library_load(&library))
@@ -59,11 +64,12 @@ static int run(int argc, char **argv)
 
 const cli_command cli_doctor = {
     .name = "doctor",
-    .arguments = "DUMP... | --hta TRACE... | -- COMMAND...",
+    .arguments = "DUMP... | --hta TRACE... | --lint FILE.py | -- COMMAND...",
     .summary = "says what is wrong with a job, from what its ranks left behind",
     .details = "DUMP is a recording of a rank (a ring, or a dump in JSON: docs/recorder.md) or a folder of them; an error text of a group\n"
                "names its folder. The ranks are lined up by group and call: who is missing, who made another call, who died.\n"
-               "Or it is a log of NCCL_DEBUG=INFO, of all ranks or one each: sockets where there is InfiniBand, no GPUDirect, lost peers.",
+               "Or it is a log of NCCL_DEBUG=INFO, of all ranks or one each: sockets where there is InfiniBand, no GPUDirect, lost peers.\n"
+               "--lint reads a training script for PyTorch (docs/lint.md), and its exit code is 1 where there are errors.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -18,6 +18,11 @@ bool cli_doctor_library_load(cli_doctor_library *out)
         {"tdm_live_begin", &out->live_begin},
         {"tdm_live_collect", &out->live_collect},
         {"tdm_live_end", &out->live_end},
+        {"tdm_lint", &out->lint},
+        {"tdm_lint_text", &out->lint_text},
+        {"tdm_lint_json", &out->lint_json},
+        {"tdm_lint_errors", &out->lint_errors},
+        {"tdm_lint_free", &out->lint_free},
     };
     return cli_library_load("tandem_doctor", functions, sizeof functions / sizeof *functions);
 }

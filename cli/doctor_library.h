@@ -17,6 +17,11 @@ typedef struct cli_doctor_library {
     tdm_status (*live_begin)(const tdm_live_options *options, tdm_live **out);
     tdm_status (*live_collect)(tdm_live *live, const char *const **paths_out, int *count_out);
     void (*live_end)(tdm_live *live, int *exit_code);
+    tdm_status (*lint)(const char *script, const char *launch, const char *env_file, tdm_lint_report **out);
+    const char *(*lint_text)(const tdm_lint_report *report);
+    const char *(*lint_json)(const tdm_lint_report *report);
+    int (*lint_errors)(const tdm_lint_report *report);
+    void (*lint_free)(tdm_lint_report *report);
 } cli_doctor_library;
 
 /* False, with a line on stderr, where the library is missing or of another version. */

@@ -1,4 +1,5 @@
-/* doctor.h - what is wrong with a job, from what its ranks left: what `tandem doctor` prints. In libtandem_doctor. */
+/* doctor.h - what is wrong with a job, from what its ranks left, and with a training script before it runs: what `tandem doctor` prints.
+ * In libtandem_doctor. */
 #ifndef TANDEM_DOCTOR_H
 #define TANDEM_DOCTOR_H
 
@@ -71,6 +72,23 @@ TDM_API TDM_MUST_CHECK tdm_status tdm_live_collect(tdm_live *live, const char *c
 /* tdm_live_end - waits for the end of the command that was started, or ends it (stop); then nothing of this is left but `keep`. NULL is fine.
  *   exit_code  the command's, 128 + N if signal N ended it or the looking; 0 for one that was stopped, and for a job that was joined */
 TDM_API void tdm_live_end(tdm_live *live, int *exit_code);
+
+typedef struct tdm_lint_report tdm_lint_report;
+
+/* tdm_lint - reads a training script for PyTorch and says what in it is wrong or slow (docs/lint.md has the rules).
+ *   script    a Python file. python3 (CPython, 3.8 or newer) parses it in a process of its own; nothing of it is run or imported
+ *   launch    the line that starts the job, split as a shell does; NULL: not known, and rules that need it stay silent
+ *   env_file  NAME=VALUE lines that the job gets in its environment; NULL: none
+ *   out       new; freed with tdm_lint_free
+ * Errors  TDM_ERR_BAD_FILE a file is unreadable, or the script no Python (names line and column) | TDM_ERR_INVALID an open quote in launch
+ * Thread  any; the parser ends with this thread.   Cost  about 50 ms, and 60 bytes of memory a byte of script; 60 s and 4 GiB at most
+ * Since 0.1 */
+TDM_API TDM_MUST_CHECK tdm_status tdm_lint(const char *script, const char *launch, const char *env_file, tdm_lint_report **out);
+/* For people, and as one JSON object (docs/cli.md). Live as long as the report. */
+TDM_API const char *tdm_lint_text(const tdm_lint_report *report);
+TDM_API const char *tdm_lint_json(const tdm_lint_report *report);
+TDM_API int tdm_lint_errors(const tdm_lint_report *report);
+TDM_API void tdm_lint_free(tdm_lint_report *report); /* NULL is fine */
 
 #ifdef __cplusplus
 }

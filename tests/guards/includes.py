@@ -31,6 +31,7 @@ SEES = {
     "exec": "core trace graph passes kernels ddp group optim",
     "models": "core graph optim data exec",
     "kineto": "core",
+    "lint": "core",
     "live": "core kineto launch",
     "nccl_log": "core",
     "hta": "core kineto",
@@ -55,7 +56,7 @@ HOMES = {
     "ucs/debug/log_def.h": "src/transport/ucx",
     "sodium.h": "src/store",
     "xxhash.h": "src/checkpoint",
-    "jansson.h": ("src/checkpoint", "src/models/config.c", "src/train/metrics.c", "src/doctor", "src/hta"),
+    "jansson.h": ("src/checkpoint", "src/models/config.c", "src/train/metrics.c", "src/doctor", "src/hta", "src/lint"),
 }
 # Headers of C, POSIX, Linux and the compiler are free everywhere.
 SYSTEM = re.compile(

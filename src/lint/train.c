@@ -1,0 +1,177 @@
+/* train.c - from the calls to backward() outwards: what runs once a training step. */
+#include "lint/train.h"
+
+#include "core/memory.h"
+
+#include <string.h>
+#include <strings.h>
+
+bool tdmi_is_backward(const tdmi_call *call)
+{
+    return strcmp(call->name, "torch.autograd.backward") == 0 || (tdmi_calls_method(call->node, "backward") && tdmi_receiver(call->node) != NULL);
+}
+
+static size_t number_of(const tdmi_script *script, const tdmi_node *node)
+{
+    return (size_t)(node - script->syntax->node);
+}
+
+/* `site` runs once a step: marks what it belongs to, and gives the function whose calls are the next sites. */
+static const tdmi_node *mark(tdmi_script *script, const tdmi_node *site)
+{
+    const tdmi_node *loop = tdmi_loop_around(site);
+    if (loop != NULL) {
+        script->every_step[number_of(script, loop)] = true;
+        return NULL;
+    }
+    const tdmi_node *function = tdmi_function_around(site);
+    if (function->parent == NULL || function->kind == TDMI_PY_Lambda || script->step_function[number_of(script, function)])
+        return NULL;
+    script->step_function[number_of(script, function)] = true;
+    return function;
+}
+
+/* From each call to backward() up through the callers. */
+static void mark_all(tdmi_script *script, const tdmi_node **waiting)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < script->calls; i++) {
+        const tdmi_node *function = tdmi_is_backward(&script->call[i]) ? mark(script, script->call[i].node) : NULL;
+        if (function != NULL)
+            waiting[count++] = function;
+    }
+    while (count > 0) {
+        const tdmi_node *called = waiting[--count];
+        for (size_t i = 0; i < script->calls; i++) {
+            const tdmi_node *function = script->call[i].function == called ? mark(script, script->call[i].node) : NULL;
+            if (function != NULL)
+                waiting[count++] = function;
+        }
+    }
+}
+
+/* A function in which nothing trains in a loop, and which nothing calls in one, is no step: takes those out again. */
+static void keep_called(tdmi_script *script, bool *in_loop)
+{
+    bool more = true;
+    while (more) {
+        more = false;
+        for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
+            if (call->function == NULL || in_loop[number_of(script, call->function)] || !script->step_function[number_of(script, call->function)])
+                continue;
+            bool repeated = in_loop[number_of(script, tdmi_function_around(call->node))];
+            for (const tdmi_node *loop = tdmi_loop_around(call->node); loop != NULL; loop = tdmi_loop_around(loop))
+                repeated |= script->every_step[number_of(script, loop)];
+            in_loop[number_of(script, call->function)] = repeated;
+            more |= repeated;
+        }
+    }
+    memcpy(script->step_function, in_loop, script->syntax->count * sizeof *in_loop);
+}
+
+tdm_status tdmi_find_steps(tdmi_script *script)
+{
+    const size_t count = script->syntax->count;
+    const tdmi_node **waiting = tdmi_calloc(count + 1, sizeof *waiting, "bindings");
+    script->every_step = tdmi_calloc(count, sizeof *script->every_step, "bindings");
+    script->step_function = tdmi_calloc(count, sizeof *script->step_function, "bindings");
+    bool *in_loop = tdmi_calloc(count, sizeof *in_loop, "bindings");
+    const bool room = waiting != NULL && in_loop != NULL && script->every_step != NULL && script->step_function != NULL;
+    if (room) {
+        mark_all(script, waiting);
+        keep_called(script, in_loop);
+    }
+    tdmi_free(waiting);
+    tdmi_free(in_loop);
+    return room ? TDM_OK : TDM_ERR_NO_MEMORY;
+}
+
+bool tdmi_is_scaler_variable(const tdmi_script *script, const tdmi_node *expression)
+{
+    return expression != NULL && (tdmi_may_hold(script, expression, tdmi_is_scaler) ||
+                                  ((expression->kind == TDMI_PY_Name || expression->kind == TDMI_PY_Attribute) &&
+                                   strcasestr(expression->text, "scaler") != NULL));
+}
+
+bool tdmi_is_optimizer_step(const tdmi_script *script, const tdmi_call *call)
+{
+    const tdmi_node *receiver = tdmi_receiver(call->node);
+    if (receiver == NULL || !tdmi_calls_method(call->node, "step"))
+        return false;
+    if (receiver->kind == TDMI_PY_Subscript)
+        receiver = tdmi_child(receiver, TDMI_IN_value);
+    return tdmi_may_hold(script, receiver, tdmi_is_optimizer) || tdmi_is_scaler_variable(script, receiver) ||
+           ((receiver->kind == TDMI_PY_Name || receiver->kind == TDMI_PY_Attribute) &&
+            (strncasecmp(receiver->text, "opt", 3) == 0 || strcasestr(receiver->text, "optim") != NULL));
+}
+
+bool tdmi_trains(const tdmi_script *script)
+{
+    for (size_t i = 0; i < script->calls; i++)
+        if (tdmi_is_backward(&script->call[i]))
+            return true;
+    return false;
+}
+
+const tdmi_node *tdmi_step_around(const tdmi_script *script, const tdmi_node *node)
+{
+    const tdmi_node *loop = tdmi_loop_around(node);
+    for (; loop != NULL; loop = tdmi_loop_around(loop))
+        if (script->every_step[number_of(script, loop)])
+            return loop;
+    const tdmi_node *function = tdmi_function_around(node);
+    return script->step_function[number_of(script, function)] ? function : NULL;
+}
+
+/* A statement before this one, in its block, that goes on to the next turn under some condition. */
+static bool may_be_skipped(const tdmi_node *statement)
+{
+    for (const tdmi_node *before = tdmi_child(statement->parent, (tdmi_in)statement->field); before < statement; before = tdmi_sibling(before)) {
+        if (before->kind != TDMI_PY_If)
+            continue;
+        for (const tdmi_node *inner = before + 1; inner < tdmi_end(before); inner++)
+            if (inner->kind == TDMI_PY_Continue || inner->kind == TDMI_PY_Return)
+                return true;
+    }
+    return false;
+}
+
+bool tdmi_runs_each_step(const tdmi_script *script, const tdmi_node *node, bool always)
+{
+    const tdmi_node *step = tdmi_step_around(script, node);
+    if (step == NULL || !always)
+        return step != NULL;
+    for (const tdmi_node *at = node; at != step; at = at->parent) {
+        const tdmi_node *above = at->parent;
+        const bool branch = at->field == TDMI_IN_body || at->field == TDMI_IN_orelse;
+        if ((above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && branch &&
+            tdmi_ranks_where(script, tdmi_child(above, TDMI_IN_test)) == TDMI_ALL_RANKS)
+            return false;
+        if (at->field == TDMI_IN_handlers || (above->kind == TDMI_PY_BoolOp && above + 1 != at))
+            return false;
+        if (tdmi_statement(at) == at && may_be_skipped(at))
+            return false;
+    }
+    return true;
+}
+
+bool tdmi_is_distributed(const tdmi_script *script)
+{
+    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
+        if (strcmp(call->name, "torch.distributed.init_process_group") == 0 || strcmp(call->name, "torch.distributed.init_device_mesh") == 0 ||
+            strcmp(call->name, "torch.distributed.device_mesh.init_device_mesh") == 0 || tdmi_is_ddp(call->name) ||
+            tdmi_is_fsdp(call->name) || tdmi_is_fully_shard(call->name) || tdmi_is_distributed_sampler(call->name) ||
+            tdmi_is_collective(call->name))
+            return true;
+    return false;
+}
+
+bool tdmi_uses_cuda(const tdmi_script *script)
+{
+    const tdmi_syntax *syntax = script->syntax;
+    for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count; node++)
+        if ((node->constant == TDMI_STR && (strncmp(node->text, "cuda", 4) == 0 || strcmp(node->text, "nccl") == 0)) ||
+            (node->kind == TDMI_PY_Attribute && strcmp(node->text, "cuda") == 0))
+            return true;
+    return false;
+}
