@@ -236,29 +236,39 @@ static tdm_status read_instant(tdmi_reader *r, tdmi_event *e)
     return keep(r, e);
 }
 
+/* ph, as a letter; what has a time and a duration is complete without it. 0: it is no event. */
+static uint8_t phase_of(const tdmi_fields *f)
+{
+    const tdmi_value ph = f->value[TDMI_FIELD_PH];
+    if (tdmi_first(f, TDMI_FIELD_PH) == '"' && ph.end == ph.at + 2)
+        return f->text[ph.at + 1];
+    return tdmi_has(f, TDMI_FIELD_DUR) && tdmi_has(f, TDMI_FIELD_TS) ? 'X' : 0;
+}
+
 tdm_status tdmi_reader_event(tdmi_reader *r, uint32_t place)
 {
     tdmi_trace *t = r->trace;
+    const uint8_t ts = tdmi_first(&r->top, TDMI_FIELD_TS), phase = phase_of(&r->top);
+    const bool kept = phase == 'X' || phase == 'i' || phase == 'I';
     tdmi_event e = {.correlation = TDMI_NO_CORRELATION, .name = TDMI_NONE, .lane = TDMI_NONE, .place = place, .detail = TDMI_NONE, .stream = -1,
                     .category = UINT16_MAX};
-    const uint8_t ts = tdmi_first(&r->top, TDMI_FIELD_TS);
-    tdmi_number time = TDMI_NUMBER_BAD;
-    bool whole = false;
-    if (ts != 0)
-        time = tdmi_number_ns(r->top.text + r->top.value[TDMI_FIELD_TS].at + (ts == '"'), &e.start_ns, &whole);
-    t->ns_times |= !whole || ts == '"';
-    const tdmi_value ph = r->top.value[TDMI_FIELD_PH];
-    uint8_t phase = tdmi_first(&r->top, TDMI_FIELD_PH) == '"' && ph.end == ph.at + 2 ? r->top.text[ph.at + 1] : 0;
-    if (phase == 0 && tdmi_has(&r->top, TDMI_FIELD_DUR) && ts != 0)
-        phase = 'X';
-    if (phase == 'X' || phase == 'i' || phase == 'I') {
-        if (time != TDMI_NUMBER_GOOD) {
+    if (kept || !t->ns_times) {
+        bool whole = false;
+        tdmi_number time = TDMI_NUMBER_BAD;
+        if (ts != 0)
+            time = tdmi_number_ns(r->top.text + r->top.value[TDMI_FIELD_TS].at + (ts == '"'), &e.start_ns, &whole);
+        t->ns_times |= !whole || ts == '"';
+        if (kept && time != TDMI_NUMBER_GOOD) {
             t->wrong[time == TDMI_NUMBER_BAD ? TDMI_WRONG_NO_TIME : TDMI_WRONG_TIME_RANGE]++;
             return TDM_OK;
         }
-        return phase == 'X' ? read_complete(r, &e) : read_instant(r, &e);
     }
     switch (phase) {
+    case 'X':
+        return read_complete(r, &e);
+    case 'i':
+    case 'I':
+        return read_instant(r, &e);
     case 'M':
         return read_metadata(r);
     case 's':

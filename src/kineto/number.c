@@ -17,36 +17,9 @@ typedef struct decimal {
     bool cut;                  /* digits beyond the 19th were left out: the mantissa is a little too small */
 } decimal;
 
-static uint64_t load8(const uint8_t *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
-
-/* Eight ASCII digits, the first in the lowest byte? */
-static inline bool eight_digits(uint64_t word)
-{
-    return (((word & 0xf0f0f0f0f0f0f0f0u) | (((word + 0x0606060606060606u) & 0xf0f0f0f0f0f0f0f0u) >> 4)) == 0x3333333333333333u);
-}
-
-static inline uint64_t value_of_eight(uint64_t word)
-{
-    word = (word & 0x0f0f0f0f0f0f0f0fu) * 2561 >> 8;        /* pairs: 10 * low + high */
-    word = (word & 0x00ff00ff00ff00ffu) * 6553601 >> 16;    /* fours */
-    return (word & 0x0000ffff0000ffffu) * 42949672960001u >> 32;
-}
-
 /* Digits from `at` on; *value takes those that fit into 19 together with the ones it has (*held). */
 static const uint8_t *digits(const uint8_t *at, uint64_t *value, int *held, int64_t *left_out)
 {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    for (uint64_t word = load8(at); *held <= 11 && eight_digits(word); word = load8(at)) {
-        *value = *value * 100000000u + value_of_eight(word);
-        *held += *value != 0 ? 8 : 0;
-        at += 8;
-    }
-#endif
     for (; (unsigned)(*at - '0') < 10; at++) {
         if (*held >= 19) {
             (*left_out)++;
@@ -115,7 +88,7 @@ static tdmi_number to_int64(bool negative, bool fits, uint64_t value, int64_t *o
     return TDMI_NUMBER_GOOD;
 }
 
-tdmi_number tdmi_number_ns(const uint8_t *at, int64_t *out_ns, bool *whole)
+static tdmi_number ns_slow(const uint8_t *at, int64_t *out_ns, bool *whole)
 {
     const decimal d = read_decimal(at);
     uint64_t value = 0;
@@ -127,7 +100,32 @@ tdmi_number tdmi_number_ns(const uint8_t *at, int64_t *out_ns, bool *whole)
     return to_int64(d.negative, fits, value, out_ns);
 }
 
-tdmi_number tdmi_number_int(const uint8_t *at, int64_t *out)
+/* The common forms: 1669783687505483 and 5113483586846.034, in at most 16 digits before the point and three behind it. */
+tdmi_number tdmi_number_ns(const uint8_t *at, int64_t *out_ns, bool *whole)
+{
+    uint64_t value, fraction;
+    const int count = tdmi_number_digits(at, &value);
+    if (count < 1 || count > 15)
+        return ns_slow(at, out_ns, whole);
+    *whole = at[count] != '.';
+    int digits = 0;
+    if (!*whole) {
+        static const int scale_of[4] = {1000, 100, 10, 1};
+        digits = tdmi_number_digits(at + count + 1, &fraction);
+        if (digits < 1 || digits > 3)
+            return ns_slow(at, out_ns, whole);
+        fraction *= (uint64_t)scale_of[digits];
+        digits++;
+    } else {
+        fraction = 0;
+    }
+    if ((at[count + digits] | 0x20) == 'e')
+        return ns_slow(at, out_ns, whole);
+    *out_ns = (int64_t)(value * 1000 + fraction); /* below 10^18 + 1000 */
+    return TDMI_NUMBER_GOOD;
+}
+
+tdmi_number tdmi_number_int_slow(const uint8_t *at, int64_t *out)
 {
     const decimal d = read_decimal(at);
     uint64_t value = 0;

@@ -97,7 +97,7 @@ tdm_status tdmi_survey_add(tdmi_survey *s, const tdmi_event *event, bool step)
 static int by_time(const void *a, const void *b)
 {
     const stretch *x = a, *y = b;
-    return x->nbytes == 0 || y->nbytes == 0 ? (x->nbytes == 0) - (y->nbytes == 0) : (x->at > y->at) - (x->at < y->at);
+    return (x->at > y->at) - (x->at < y->at);
 }
 
 static int by_value(const void *a, const void *b)
@@ -110,10 +110,13 @@ tdmi_survey_choice tdmi_survey_choose(tdmi_survey *s, size_t nbytes)
 {
     tdmi_survey_choice choice = {.from_ns = INT64_MAX};
     uint64_t sum = 0;
-    qsort(s->slot, SLOTS, sizeof *s->slot, by_time); /* it is a list from here on */
+    size_t left = 0;
+    for (size_t i = 0; i < SLOTS; i++) /* it is a list from here on */
+        if (s->slot[i].nbytes != 0)
+            s->slot[left++] = s->slot[i];
+    qsort(s->slot, left, sizeof *s->slot, by_time);
     if (s->step_count > 0)
         qsort(s->step, s->step_count, sizeof *s->step, by_value);
-    size_t left = s->used;
     for (size_t step = s->step_count; step-- > 0;) {
         while (left > 0 && s->slot[left - 1].at >= s->step[step] >> s->shift)
             sum += s->slot[--left].nbytes;

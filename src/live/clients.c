@@ -108,11 +108,11 @@ size_t tdmi_clients_ranks(const tdmi_clients *clients, tdmi_client **out, size_t
 
 int64_t tdmi_clients_period(tdmi_client *const *clients, size_t count, int64_t default_ns)
 {
-    int64_t longest_ns = 0;
+    int64_t longest_ns = default_ns;
     for (size_t i = 0; i < count; i++)
         if (clients[i]->period_ns > longest_ns)
             longest_ns = clients[i]->period_ns;
-    return longest_ns > 0 ? longest_ns : default_ns;
+    return longest_ns;
 }
 
 size_t tdmi_clients_first_of_turn(tdmi_client *const *clients, size_t count, int64_t period_ns, int64_t *spread_ns_out)

@@ -36,7 +36,7 @@ bool tdmi_client_is_prompt(const tdmi_client *client, int64_t default_ns, int64_
 /* The ranks, each once (where one was started again, the newest), sorted: up to `capacity` into out; gives their number. */
 size_t tdmi_clients_ranks(const tdmi_clients *clients, tdmi_client **out, size_t capacity);
 
-/* The longest period among these; default_ns where none has asked twice. */
+/* The longest period among these, default_ns at least: two polls can come at once, when one had to wait for the daemon to begin. */
 int64_t tdmi_clients_period(tdmi_client *const *clients, size_t count, int64_t default_ns);
 /* Among polls that come every period: the one after the longest pause. Counted from it, all come within *spread_ns_out. */
 size_t tdmi_clients_first_of_turn(tdmi_client *const *clients, size_t count, int64_t period_ns, int64_t *spread_ns_out);

@@ -22,11 +22,12 @@
 #define LOOK_AROUND_NS TDMI_NS_PER_S
 #define LEARN_ITERATIONS 2
 #define LEARN_MS 100
-#define WORK_WITHOUT_STEPS 4   /* looks that saw operators and no step: then there are none to count */
+#define WORK_WITHOUT_STEPS 3   /* looks that saw operators and no step: then there are none to count */
 #define TRACE_MS 500           /* without steps */
 #define TRACE_BYTES ((size_t)200 << 20) /* that a rank's trace should not be larger than */
 #define TRACE_PATIENCE_S 30.0
 #define TRIES 3
+#define END_NS (3 * TDMI_NS_PER_S)
 
 typedef struct crew {
     tdmi_seat *seats; /* [count], by rank */
@@ -331,7 +332,10 @@ static tdm_status take_files(tdm_live *live, crew *c)
             return TDM_ERR_NO_MEMORY;
         live->path_count++;
     }
-    return live->path_count > 0 ? TDM_OK : tdmi_fail(TDM_ERR_TIMEOUT, "no rank left a trace; the last one: %s", why);
+    if (live->path_count > 0)
+        return TDM_OK;
+    const tdm_status status = tdmi_live_pause(live, END_NS); /* where ranks have ended, the job's end says more */
+    return status != TDM_OK ? status : tdmi_fail(TDM_ERR_TIMEOUT, "no rank left a trace; the last one: %s", why);
 }
 
 tdm_status tdm_live_collect(tdm_live *live, const char *const **paths_out, int *count_out)

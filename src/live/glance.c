@@ -1,92 +1,50 @@
-/* glance.c - begin, end and optimizer's steps of a trace that libkineto has just written: its keys in their order, nothing else. */
+/* glance.c - begin, end and optimizer's steps of a trace. */
 #include "live/glance.h"
 
-#include "core/memory.h"
+#include "kineto/trace.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define STEP_NAME "\"Optimizer.step#"
-#define NAMES_MAX 16 /* optimizers */
-#define NS_PER_US 1000
+#define STEP_PREFIX "Optimizer.step#"
+#define OPTIMIZERS_MAX 16
 
 typedef struct optimizer {
-    const char *name;
-    size_t length;
+    uint32_t name;
     int steps;
     int64_t first_ns, last_ns; /* ends */
 } optimizer;
 
-/* The decimal behind `key` in [at, end), in thousandths. */
-static int64_t number_after(const char *at, const char *end, const char *key)
-{
-    const char *found = memmem(at, (size_t)(end - at), key, strlen(key));
-    if (found == NULL)
-        return -1;
-    at = found + strlen(key);
-    while (at < end && (*at == ' ' || *at == ':'))
-        at++;
-    int64_t value = 0;
-    int decimals = -1;
-    for (; at < end && (isdigit((unsigned char)*at) || (*at == '.' && decimals < 0)) && value < INT64_MAX / 100; at++) {
-        if (*at == '.')
-            decimals = 0;
-        else if (decimals < 3) {
-            value = value * 10 + (*at - '0');
-            decimals += decimals >= 0;
-        }
-    }
-    for (decimals = decimals < 0 ? 0 : decimals; decimals < 3 && value < INT64_MAX / 10; decimals++)
-        value *= 10;
-    return value;
-}
-
-static void note_step(optimizer *of, int *count, const char *name, size_t length, int64_t end_ns)
+static void note_step(optimizer *of, int *count, const tdmi_event *event)
 {
     int i = 0;
-    while (i < *count && (of[i].length != length || memcmp(of[i].name, name, length) != 0))
+    while (i < *count && of[i].name != event->name)
         i++;
-    if (i == NAMES_MAX)
+    if (i == OPTIMIZERS_MAX)
         return;
     if (i == *count)
-        of[(*count)++] = (optimizer){.name = name, .length = length, .first_ns = end_ns};
+        of[(*count)++] = (optimizer){.name = event->name, .first_ns = event->start_ns + event->dur_ns};
     of[i].steps++;
-    of[i].last_ns = end_ns;
+    of[i].last_ns = event->start_ns + event->dur_ns;
 }
 
-static void look(const char *text, size_t nbytes, tdmi_glance *out)
+static void look(const tdmi_trace *trace, tdmi_glance *out)
 {
-    optimizer of[NAMES_MAX];
+    optimizer of[OPTIMIZERS_MAX];
     int count = 0;
-    const char *const end = text + nbytes;
-    const int64_t base = number_after(text, end, "\"baseTimeNanoseconds\"");
-    const int64_t base_ns = base > 0 ? base / NS_PER_US : 0;
-    for (const char *at = text; (at = memmem(at, (size_t)(end - at), "\"ph\": \"X\"", 9)) != NULL; at += 9) {
-        const char *next = memmem(at + 9, (size_t)(end - at - 9), "\"ph\":", 5);
-        const char *const stop = next != NULL ? next : end;
-        const int64_t begin_ns = number_after(at, stop, "\"ts\""), duration_ns = number_after(at, stop, "\"dur\"");
-        const bool is_operator = memmem(at, (size_t)(stop - at), "\"cpu_op\"", 8) != NULL;
-        if (begin_ns < 0 || duration_ns < 0 || begin_ns > INT64_MAX / 2 - duration_ns)
+    int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const tdmi_event *event = &trace->event[i];
+        if (event->kind != TDMI_EVENT_CPU_OP && event->kind != TDMI_EVENT_ANNOTATION)
             continue;
-        const char *name = memmem(at, (size_t)(stop - at), STEP_NAME, strlen(STEP_NAME));
-        if (name != NULL) {
-            const char *close = memchr(name + 1, '"', (size_t)(stop - name - 1));
-            note_step(of, &count, name, (size_t)((close != NULL ? close : stop) - name), base_ns + begin_ns + duration_ns);
-        }
-        if (!is_operator && name == NULL)
-            continue; /* spans of the recording itself are no work */
-        out->operators += is_operator;
-        if (out->begin_ns == 0 || base_ns + begin_ns < out->begin_ns)
-            out->begin_ns = base_ns + begin_ns;
-        if (base_ns + begin_ns + duration_ns > out->end_ns)
-            out->end_ns = base_ns + begin_ns + duration_ns;
+        out->operators += event->kind == TDMI_EVENT_CPU_OP;
+        begin_ns = event->start_ns < begin_ns ? event->start_ns : begin_ns;
+        end_ns = event->start_ns + event->dur_ns > end_ns ? event->start_ns + event->dur_ns : end_ns;
+        if (event->kind == TDMI_EVENT_ANNOTATION && strncmp(tdmi_trace_text(trace, event->name), STEP_PREFIX, strlen(STEP_PREFIX)) == 0)
+            note_step(of, &count, event);
+    }
+    if (begin_ns <= end_ns) {
+        out->begin_ns = trace->base_ns + begin_ns;
+        out->end_ns = trace->base_ns + end_ns;
     }
     for (int i = 0; i < count; i++)
         if (of[i].steps > out->steps) {
@@ -98,21 +56,12 @@ static void look(const char *text, size_t nbytes, tdmi_glance *out)
 tdm_status tdmi_glance_at(const char *path, tdmi_glance *out)
 {
     *out = (tdmi_glance){0};
-    struct stat info;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
-        const int error = fd < 0 ? errno : EINVAL;
-        if (fd >= 0)
-            close(fd);
-        return tdmi_fail_errno(TDM_ERR_BAD_FILE, error, "cannot read the trace %s", path);
-    }
-    out->nbytes = (size_t)info.st_size;
-    void *text = mmap(NULL, out->nbytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    const int error = errno;
-    close(fd);
-    if (text == MAP_FAILED)
-        return tdmi_fail_errno(TDM_ERR_BAD_FILE, error, "cannot read the trace %s", path);
-    look(text, out->nbytes, out);
-    munmap(text, out->nbytes);
+    tdmi_trace *trace;
+    const tdm_status status = tdmi_trace_read(path, &(tdmi_trace_options){0}, &trace);
+    if (status != TDM_OK)
+        return status;
+    out->nbytes = (size_t)trace->file_bytes;
+    look(trace, out);
+    tdmi_trace_free(trace);
     return TDM_OK;
 }

@@ -75,15 +75,15 @@ tdm_status tdmi_live_goes_on(const tdm_live *live)
     if (live->interrupted != 0)
         return tdmi_fail(TDM_ERR_INTERRUPTED, "SIG%s ended the looking before there were traces", sigabbrev_np(live->interrupted));
     if (live->job.pid != 0 && live->job.ended && live->under_way)
-        return tdmi_fail(TDM_ERR_PEER_LOST, "the job ended (exit code %d) while its steps were traced, and the traces went with it: a process that ends then "
-                         "may die of SIGSEGV, which is PyTorch's doing, not the job's; ask for fewer --iterations, or earlier", exit_code_of(live->job.status));
+        return tdmi_fail(TDM_ERR_PEER_LOST, "the job ended (exit code %d) while it was asked for a trace%s", exit_code_of(live->job.status),
+                         live->job.status == 0 ? "" : ": a process that ends while it is traced may die of SIGSEGV, which is PyTorch's doing, not the job's");
     if (live->job.pid != 0 && live->job.ended)
         return tdmi_fail(TDM_ERR_PEER_LOST, "the job ended (exit code %d) before it could be asked for a trace: it must train for ten seconds or so",
                          exit_code_of(live->job.status));
     for (size_t i = 0; i < live->roll.count && live->job.pid == 0; i++)
         if (tdmi_who_lives(live->roll.of[i].pid))
             return TDM_OK;
-    return live->job.pid != 0 ? TDM_OK : tdmi_fail(TDM_ERR_PEER_LOST, "the job has ended%s", live->under_way ? " while its steps were traced" : "");
+    return live->job.pid != 0 ? TDM_OK : tdmi_fail(TDM_ERR_PEER_LOST, "the job has ended%s", live->under_way ? " while it was asked for a trace" : "");
 }
 
 tdm_status tdmi_live_pause(tdm_live *live, int64_t pause_ns)
