@@ -68,6 +68,7 @@ const cli_command cli_doctor = {
     .summary = "says what is wrong with a job, from what its ranks left behind",
     .details = "DUMP is a recording of a rank (a ring, or a dump in JSON: docs/recorder.md) or a folder of them; an error text of a group\n"
                "names its folder. The ranks are lined up by group and call: who is missing, who made another call, who died.\n"
+               "Or it is a trace of PyTorch's profiler, one a rank: where the time goes, what holds the job back, what a change would gain.\n"
                "Or it is a log of NCCL_DEBUG=INFO, of all ranks or one each: sockets where there is InfiniBand, no GPUDirect, lost peers.\n"
                "--lint reads a training script for PyTorch (docs/lint.md), and its exit code is 1 where there are errors.",
     .options = options,

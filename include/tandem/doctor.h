@@ -11,12 +11,14 @@ extern "C" {
 
 typedef struct tdm_doctor_report tdm_doctor_report;
 
-/* tdm_doctor - lines the ranks of a job up by group and call, and says who is missing or differs.
- *   paths  [count] rings and dumps of the flight recorder (docs/recorder.md), or folders of them: one a job; of several jobs, or
- *          several recordings of one rank, the newest counts and the report says so
+/* tdm_doctor - looks at what it is pointed to, each file by its content, and says what is wrong with the job and what to change.
+ *   paths  [count] files and folders: rings and dumps of Tandem's flight recorder (docs/recorder.md; of several jobs, or several
+ *          recordings of one rank, the newest counts and the report says so), logs of NCCL_DEBUG=INFO, traces of PyTorch's profiler of
+ *          one job (docs/doctor.md)
  *   out    new; freed with tdm_doctor_free
- * Errors  TDM_ERR_BAD_FILE no recording is there, or one is damaged (names the file).   Thread  any.   Cost  about 2 ms a rank
- * Source  fr_trace of PyTorch's flight recorder.   Since 0.1 */
+ * Errors  TDM_ERR_BAD_FILE nothing of these is there, or it is damaged beyond use (names the file).   Thread  any
+ * Cost    recordings about 2 ms a rank; traces as long as reading them, and at most half of the machine's memory
+ * Source  fr_trace of PyTorch's flight recorder; Holistic Trace Analysis.   Since 0.1 */
 TDM_API TDM_MUST_CHECK tdm_status tdm_doctor(const char *const *paths, int count, tdm_doctor_report **out);
 /* For people, and as one JSON object (docs/cli.md). Live as long as the report. */
 TDM_API const char *tdm_doctor_text(const tdm_doctor_report *report);

@@ -1,5 +1,6 @@
 /* doctor.c - tdm_doctor: sort what it was pointed to, let each kind add its findings, write the report. */
 #include "doctor/input.h"
+#include "doctor/job_report.h"
 #include "doctor/nccl.h"
 #include "doctor/report.h"
 
@@ -56,9 +57,15 @@ static tdm_status examine_nccl_logs(const struct tdmi_input_list *list, tdm_doct
     return status;
 }
 
+static tdm_status examine_traces(const struct tdmi_input_list *list, tdm_doctor_report *report)
+{
+    return tdmi_traces_examine((const char *const *)list->path, list->count, report);
+}
+
 static tdm_status (*const examine[TDMI_INPUT_KINDS])(const struct tdmi_input_list *list, tdm_doctor_report *report) = {
     [TDMI_INPUT_RECORDING] = examine_recordings,
     [TDMI_INPUT_NCCL_LOG] = examine_nccl_logs,
+    [TDMI_INPUT_TRACE] = examine_traces,
 };
 
 static tdm_status write_json(tdm_doctor_report *report)
@@ -66,7 +73,7 @@ static tdm_status write_json(tdm_doctor_report *report)
     json_t *root = json_pack("{s:i, s:n, s:[], s:O}", "ranks", report->ranks, "iterations", "breakdown", "findings", report->findings);
     if (root != NULL)
         report->failed |= json_object_update(root, report->extra) != 0;
-    char *text = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+    char *text = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(root);
     report->json = text != NULL ? tdmi_strdup(text, "doctor") : NULL;
     free(text);

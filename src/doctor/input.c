@@ -41,24 +41,44 @@ static bool is_recording(const char *head, size_t nbytes)
            (nbytes > 0 && *head == '{' && has_member(head, nbytes, "\"tandem_recorder\""));
 }
 
+/* A profiler's trace: anything compressed, or a text that begins like JSON; what is wrong with it its reader says. In a folder there may be
+ * other JSON: there a trace also has to show one of the names that traces have. */
+static bool is_trace(const char *head, size_t nbytes, bool was_named)
+{
+    static const char *const members[] = {"\"traceEvents\"", "\"schemaVersion\"", "\"deviceProperties\"", "\"distributedInfo\"", "\"ph\""};
+    if (nbytes >= 2 && memcmp(head, "\x1f\x8b", 2) == 0)
+        return true;
+    size_t at = nbytes >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < nbytes && (head[at] == ' ' || head[at] == '\t' || head[at] == '\r' || head[at] == '\n'))
+        at++;
+    bool has = was_named;
+    for (size_t i = 0; i < sizeof members / sizeof *members && !has; i++)
+        has = has_member(head, nbytes, members[i]);
+    return has && at < nbytes && (head[at] == '{' || head[at] == '[');
+}
+
 /* *kind_out: TDMI_INPUT_KINDS where the file is of none. */
-static tdm_status look(const char *path, char *head, tdmi_input_kind *kind_out)
+static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_kind *kind_out)
 {
     FILE *file = fopen(path, "rbe");
     if (file == NULL)
         return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s", path);
     const size_t nbytes = fread(head, 1, HEAD_BYTES, file);
     fclose(file);
-    *kind_out = is_recording(head, nbytes) ? TDMI_INPUT_RECORDING : tdmi_nccl_log_is(head, nbytes) ? TDMI_INPUT_NCCL_LOG : TDMI_INPUT_KINDS;
+    *kind_out = is_recording(head, nbytes)          ? TDMI_INPUT_RECORDING
+                : tdmi_nccl_log_is(head, nbytes)      ? TDMI_INPUT_NCCL_LOG
+                : is_trace(head, nbytes, was_named) ? TDMI_INPUT_TRACE
+                                                      : TDMI_INPUT_KINDS;
     return TDM_OK;
 }
 
-/* The files of a folder and of its folders. A folder with recordings is handed on whole: which of them count is their reader's matter. */
+/* The files of a folder and of its folders. A folder with recordings or traces is handed on whole: which of them count is their reader's
+ * matter. Traces in the folders of a folder are other jobs. */
 static tdm_status sort_folder(tdmi_inputs *inputs, const char *path, char *head, bool may_descend)
 {
     struct dirent **names;
     tdm_status status = TDM_OK;
-    bool recordings = false;
+    bool recordings = false, traces = false;
     const int count = scandir(path, &names, NULL, alphasort);
     if (count < 0)
         return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read the folder %s", path);
@@ -71,15 +91,19 @@ static tdm_status sort_folder(tdmi_inputs *inputs, const char *path, char *head,
             continue;
         if (S_ISDIR(facts.st_mode) && may_descend)
             status = sort_folder(inputs, inside, head, false);
-        if (!S_ISREG(facts.st_mode) || look(inside, head, &kind) != TDM_OK)
+        if (!S_ISREG(facts.st_mode) || look(inside, head, false, &kind) != TDM_OK)
             continue;
         if (kind == TDMI_INPUT_RECORDING)
             recordings = true;
+        else if (kind == TDMI_INPUT_TRACE)
+            traces |= may_descend;
         else if (kind != TDMI_INPUT_KINDS)
             status = add(inputs, kind, inside);
     }
     if (recordings && status == TDM_OK)
         status = add(inputs, TDMI_INPUT_RECORDING, path);
+    if (traces && status == TDM_OK)
+        status = add(inputs, TDMI_INPUT_TRACE, path);
     for (int i = 0; i < count; i++)
         free(names[i]);
     free(names);
@@ -89,13 +113,14 @@ static tdm_status sort_folder(tdmi_inputs *inputs, const char *path, char *head,
 static tdm_status sort_file(tdmi_inputs *inputs, const char *path, char *head)
 {
     tdmi_input_kind kind;
-    const tdm_status status = look(path, head, &kind);
+    const tdm_status status = look(path, head, true, &kind);
     if (status != TDM_OK)
         return status;
     if (kind == TDMI_INPUT_KINDS)
         return tdmi_fail(
             TDM_ERR_BAD_FILE,
-            "%s is nothing the doctor reads: a recording of Tandem (docs/recorder.md) or a log of NCCL_DEBUG=INFO was expected", path);
+            "%s is nothing the doctor reads: a trace of PyTorch's profiler, a recording of Tandem (docs/recorder.md) or a log of "
+            "NCCL_DEBUG=INFO was expected", path);
     return add(inputs, kind, path);
 }
 
@@ -116,7 +141,7 @@ tdm_status tdmi_inputs_sort(const char *const *paths, int count, tdmi_inputs *ou
     for (int kind = 0; kind < TDMI_INPUT_KINDS; kind++)
         all += inputs.of[kind].count;
     if (status == TDM_OK && all == 0)
-        status = tdmi_fail(TDM_ERR_BAD_FILE, "no recording in %s, nor a log of NCCL; a rank that ends well leaves no recording",
+        status = tdmi_fail(TDM_ERR_BAD_FILE, "no recording in %s, no log of NCCL, no trace of PyTorch's profiler; a rank that ends well leaves no recording",
                            count > 0 ? paths[0] : "nothing");
     if (status != TDM_OK) {
         tdmi_inputs_free(&inputs);

@@ -1,0 +1,64 @@
+/* communication_exposed.c - transfers that no computation hides. Waiting for a late rank is no transfer: that is the straggler's. */
+#include "doctor/finding.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+typedef struct traffic {
+    double transfer_ms, wait_ms;   /* of an iteration and rank */
+    double nbytes;                 /* of an iteration */
+    double busbw_gbps;             /* over all that is known */
+    size_t alone;                  /* collectives that could not be lined up */
+} traffic;
+
+static traffic look(const tdmi_case *c)
+{
+    traffic t = {0};
+    double iterations = 0, bus_bytes = 0, bus_s = 0;
+    for (size_t r = 0; r < c->job->ranks; r++)
+        iterations += (double)c->job->rank[r].iterations;
+    for (size_t i = 0; i < c->job->meetings && iterations > 0; i++) {
+        const tdmi_meeting *m = &c->job->meeting[i];
+        t.alone += !m->lined_up;
+        for (uint32_t p = m->first; p < m->first + m->count; p++) {
+            const double ns = (double)(c->job->part[p].end_ns - c->job->part[p].start_ns);
+            const double transfer_ns = (double)m->transfer_ns < ns ? (double)m->transfer_ns : ns;
+            t.transfer_ms += transfer_ns / 1e6 / iterations;
+            t.wait_ms += (ns - transfer_ns) / 1e6 / iterations;
+        }
+        const double factor = tdmi_bus_factor(m->op, m->group_size > 0 ? m->group_size : (int)m->count);
+        if (m->nbytes > 0 && m->lined_up && m->transfer_ns > 0) {
+            bus_bytes += factor * (double)m->nbytes;
+            bus_s += (double)m->transfer_ns / 1e9;
+        }
+        t.nbytes += m->nbytes > 0 ? (double)m->nbytes * (double)m->count / iterations : 0;
+    }
+    t.busbw_gbps = bus_s > 0 ? bus_bytes / bus_s / 1e9 : 0;
+    return t;
+}
+
+void tdmi_find_communication_exposed(tdmi_case *c, tdmi_findings *out)
+{
+    tdmi_scaling without = tdmi_scaling_none();
+    tdmi_finding f = {.id = "communication_exposed", .rank = -1};
+    if (c->job->meetings == 0)
+        return;
+    without.factor[TDMI_DUE_TRANSFER] = 0;
+    tdmi_model_what_if(c->model, &(tdmi_variation){.change = tdmi_scale, .arg = &without}, &f.gain);
+    if (f.gain.pct < TDMI_GAIN_PCT_MIN)
+        return;
+    const traffic t = look(c);
+    const double exposed = tdmi_case_part_pct(c, offsetof(tdmi_split, comm_exposed_ns)), hidden = tdmi_case_part_pct(c, offsetof(tdmi_split, comm_overlap_ns));
+    f.evidence = json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:I}", "exposed_pct", exposed, "overlapped_pct", hidden, "transfer_ms", t.transfer_ms,
+                           "wait_ms", t.wait_ms, "megabytes", t.nbytes / 1e6, "busbw_gbps", t.busbw_gbps > 0 ? json_real(t.busbw_gbps) : json_null(),
+                           "not_lined_up", (json_int_t)t.alone);
+    snprintf(f.text, sizeof f.text, "collectives take %.1f ms of an iteration%s; %.0f %% of the iteration they run with nothing to hide them, %.0f %% behind computation",
+             t.transfer_ms, t.alone > 0 ? " (waiting for ranks without a trace included)" : "", exposed, hidden);
+    snprintf(f.advice, sizeof f.advice, "%s",
+             (c->job->kinds & TDMI_JOB_FSDP) != 0
+                 ? "FSDP: forward_prefetch=True, backward_prefetch=BACKWARD_PRE, limit_all_gathers=True, wrap larger blocks, MixedPrecision(reduce_dtype="
+                   "torch.bfloat16), HYBRID_SHARD inside a host; check the link of the slowest hosts"
+                 : "Halve the bytes with bf16_compress_hook, accumulate gradients under no_sync(), use a larger batch a rank; with DDP set "
+                   "static_graph=True and gradient_as_bucket_view=True, and try other bucket_cap_mb; check that NCCL uses InfiniBand or NVLink");
+    tdmi_findings_add(out, &f);
+}

@@ -1,0 +1,30 @@
+/* job_report.h - what is said about a job's traces: for people within 100 columns, for programs as one object. */
+#ifndef TDMI_DOCTOR_JOB_REPORT_H
+#define TDMI_DOCTOR_JOB_REPORT_H
+
+#include "doctor/finding.h"
+
+/* traces.c - traces read, understood, every finding asked; adds findings, text, and members of the report's object. */
+tdm_status tdmi_traces_examine(const char *const *paths, int count, tdm_doctor_report *report);
+
+/* job_text.c - appends lines to the report. */
+void tdmi_job_text(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor_report *report);
+/* job_json.c - the members of the report's object that come from traces, and its findings; NULL: no memory. */
+json_t *tdmi_job_json(const tdmi_case *c, const tdmi_findings *findings);
+json_t *tdmi_findings_json(const tdmi_findings *findings);
+
+/* Numbers of collectives of one kind: operation, group and size. */
+typedef struct tdmi_traffic {
+    const char *op, *group;
+    int group_size;
+    int64_t nbytes;          /* -1: not said */
+    int64_t count;           /* meetings */
+    int64_t transfer_ns, wait_ns; /* medians over meetings; wait: the mean over the ranks of one */
+    double algbw_gbps, busbw_gbps; /* of the median; 0: not known */
+    bool lined_up;           /* false: waiting and transfer could not be told apart */
+} tdmi_traffic;
+
+/* traffic.c - the kinds, most time first; *out is freed with tdmi_free. */
+tdm_status tdmi_traffic_sum(const tdmi_job *job, tdmi_traffic **out, size_t *count_out);
+
+#endif

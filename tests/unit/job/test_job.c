@@ -1,0 +1,191 @@
+/* test_job.c - what events mean, iterations, breakdown, collectives, syncs. */
+#include "traces.h"
+
+#include "job/breakdown.h"
+#include "job/kernels.h"
+#include "job/syncs.h"
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+/* 100 ms: computing until 80, communication from 75 to 95. */
+static void communication_is_known_under_every_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)",
+                                        "rcclGenericKernel", "mscclKernel_Sum_half", "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(int)",
+                                        "void dpsk::ep::internode::dispatch<true>(int)", "void vllm::cross_device_reduce_2stage<half, 8>(int)"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        tdmi_breakdown b;
+        begin(1);
+        host(0, "user_annotation", "ProfilerStep#3", 0, 100000);
+        kernel(0, "gemm", 7, 0, 0, 80000);
+        kernel(0, names[i], 20, 10, 75000, 95000);
+        tdmi_job *job = play();
+        assert_non_null(job);
+        assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+        assert_int_equal(b.mean[0].compute_ns, 80000000);
+        assert_int_equal(b.mean[0].comm_exposed_ns, 15000000);
+        assert_int_equal(b.mean[0].comm_overlap_ns, 5000000);
+        assert_int_equal(b.mean[0].other_ns, 5000000);
+        assert_int_equal(b.mean[0].length_ns, 100000000);
+        tdmi_breakdown_free(&b);
+        end();
+    }
+}
+
+static void kernels_that_only_sound_like_it_compute(void **state)
+{
+    (void)state;
+    begin(1);
+    kernel(0, "void groupnorm_kernel_dispatch_up(int)", 7, 0, 10, 20);
+    kernel(0, "void at::native::reduce_kernel<512, 1>(int)", 7, 20, 30, 40);
+    kernel(0, "__amd_rocclr_fillBufferAligned", 7, 40, 50, 60);
+    tdmi_job *job = play();
+    assert_int_equal(job->meetings, 0);
+    assert_false(job->rank[0].has_steps);
+    assert_int_equal(job->rank[0].iterations, 1);
+    assert_int_equal(job->rank[0].iteration[0].end_ns - job->rank[0].iteration[0].start_ns, 60000);
+    end();
+}
+
+/* The device is idle from 0 to 10 ms (loader), 12 to 20 (launched at 19), 30 to 40 (in a sync until 38, then launched long before). */
+static void idle_time_is_split_by_what_the_host_did(void **state)
+{
+    (void)state;
+    tdmi_breakdown b;
+    begin(1);
+    host(0, "user_annotation", "ProfilerStep#1", 0, 50000);
+    host(0, "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 9000);
+    kernel(0, "a", 7, 9990, 10000, 12000);
+    kernel(0, "b", 7, 19000, 20000, 30000);
+    kernel(0, "c", 7, 19100, 40000, 50000);
+    host(0, "cuda_runtime", "cudaStreamSynchronize", 20000, 38000);
+    tdmi_job *job = play();
+    assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+    const tdmi_split *s = &b.of[0][0];
+    assert_int_equal(s->compute_ns, 22000000);
+    assert_int_equal(s->data_ns, 9000000);
+    assert_int_equal(s->host_ns, 990000 + 7000000);
+    assert_int_equal(s->sync_ns, 8000000);
+    assert_int_equal(s->kernel_ns, 10000 + 1000000 + 2000000);
+    assert_int_equal(s->compute_ns + s->comm_exposed_ns + s->copy_ns + s->data_ns + s->sync_ns + s->host_ns + s->kernel_ns + s->other_ns, s->length_ns);
+    tdmi_breakdown_free(&b);
+    end();
+}
+
+static void clocks_that_are_apart_make_no_late_rank(void **state)
+{
+    (void)state;
+    begin(2);
+    stage.ahead_us[1] = 3000;
+    for (int r = 0; r < 2; r++)
+        for (int step = 0; step < 3; step++) {
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", step);
+            host(r, "user_annotation", name, 1000 * step, 1000 * step + 1000);
+            kernel(r, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)", 20, 1000 * step + 10, 1000 * step + (r == 0 ? 100 : 400), 1000 * step + 500);
+        }
+    tdmi_job *job = play();
+    assert_int_equal(job->meetings, 3);
+    assert_int_equal(job->clock_spread_ns, 3000000);
+    size_t of;
+    assert_int_equal(tdmi_last_to_join(job, 1, &of), 3);
+    assert_int_equal(of, 3);
+    assert_true(job->meeting[0].lined_up);
+    assert_int_equal(job->meeting[0].transfer_ns, 100000);
+    assert_int_equal(job->meeting[0].joined_ns - job->part[job->meeting[0].first].start_ns, 300000);
+    assert_string_equal(job->meeting[0].op, "allreduce");
+    end();
+}
+
+/* Rank 1's window cut the first collective of the first iteration, and has one iteration less. */
+static void collectives_are_matched_from_the_end_of_an_iteration(void **state)
+{
+    (void)state;
+    begin(2);
+    for (int r = 0; r < 2; r++)
+        for (int step = 0; step < (r == 0 ? 3 : 2); step++) {
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", step + 5);
+            host(r, "user_annotation", name, 1000 * step, 1000 * step + 1000);
+            if (r == 0 || step > 0)
+                kernel(r, "ncclDevKernel_AllReduce_a", 20, 1000 * step + 10, 1000 * step + 100, 1000 * step + 200);
+            kernel(r, "ncclDevKernel_AllReduce_a", 20, 1000 * step + 300, 1000 * step + 400, 1000 * step + 500);
+        }
+    tdmi_job *job = play();
+    size_t together = 0;
+    for (size_t i = 0; i < job->meetings; i++)
+        together += job->meeting[i].count == 2;
+    assert_int_equal(job->meetings, 6);
+    assert_int_equal(together, 3);
+    assert_int_equal(job->clock_spread_ns, 0);
+    end();
+}
+
+static void a_sync_is_named_with_its_operator_and_line(void **state)
+{
+    (void)state;
+    tdmi_syncs syncs;
+    begin(1);
+    host(0, "python_function", "train.py(41): step", 0, 1000);
+    host(0, "python_function", "torch/_tensor.py(12): item", 90, 400);
+    host(0, "cpu_op", "aten::item", 100, 400);
+    host(0, "cpu_op", "aten::_local_scalar_dense", 110, 390);
+    host(0, "cuda_runtime", "cudaStreamSynchronize", 120, 380);
+    kernel(0, "gemm", 7, 50, 60, 370);
+    tdmi_job *job = play();
+    assert_int_equal(tdmi_syncs_find(job, &syncs), TDM_OK);
+    assert_int_equal(syncs.count, 1);
+    assert_string_equal(syncs.of[0].call, "cudaStreamSynchronize");
+    assert_string_equal(syncs.of[0].op, "aten::item");
+    assert_string_equal(syncs.of[0].line, "train.py(41): step");
+    assert_int_equal(syncs.of[0].blocked_ns, 260000);
+    tdmi_syncs_free(&syncs);
+    end();
+}
+
+static void the_queue_of_a_stream_is_counted(void **state)
+{
+    (void)state;
+    tdmi_launches launches;
+    begin(1);
+    for (int i = 0; i < 4; i++)
+        kernel(0, "gemm", 7, 10 * i, 100 + 100 * i, 199 + 100 * i);
+    tdmi_job *job = play();
+    tdmi_launches_measure(job, 0, &launches);
+    assert_int_equal(launches.count, 4);
+    assert_int_equal(launches.queue_most, 4);
+    assert_int_equal(launches.gap_ns, 1000);
+    end();
+}
+
+static void an_empty_trace_is_a_job_without_anything(void **state)
+{
+    (void)state;
+    tdmi_breakdown b;
+    begin(1);
+    put(0, " ");
+    tdmi_job *job = play();
+    assert_non_null(job);
+    assert_int_equal(job->rank[0].iterations, 0);
+    assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+    tdmi_breakdown_free(&b);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(communication_is_known_under_every_name),
+        cmocka_unit_test(kernels_that_only_sound_like_it_compute),
+        cmocka_unit_test(idle_time_is_split_by_what_the_host_did),
+        cmocka_unit_test(clocks_that_are_apart_make_no_late_rank),
+        cmocka_unit_test(collectives_are_matched_from_the_end_of_an_iteration),
+        cmocka_unit_test(a_sync_is_named_with_its_operator_and_line),
+        cmocka_unit_test(the_queue_of_a_stream_is_counted),
+        cmocka_unit_test(an_empty_trace_is_a_job_without_anything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) != 0;
+}
