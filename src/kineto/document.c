@@ -118,7 +118,9 @@ static step_result begin_events(tdmi_reader *r, size_t at)
 {
     if (r->begun && r->first_damage == UINT64_MAX) {
         tdmi_reader_forget(r);
-        tdmi_reader_note(r->trace, "it has traceEvents twice: the last counts");
+        if (!r->twice)
+            tdmi_reader_note(r->trace, "it has traceEvents twice: the last counts");
+        r->twice = true;
     }
     r->scanner.at = at;
     r->begun = r->found_events = true;
@@ -184,13 +186,14 @@ static step_result read_member(tdmi_reader *r, size_t *failed)
 static tdm_status skip_large(tdmi_reader *r, bool *closed)
 {
     tdmi_scanner *s = &r->scanner;
+    const size_t tokens = s->token_count - s->at;
+    if (tokens == 0) /* white space, or numbers, without an end */
+        return tdmi_scanner_reach(s, closed);
     r->trace->wrong[TDMI_WRONG_TOO_LARGE]++;
     r->trace->seen += r->arrays > 0;
     r->after_entry = true;
     if (r->arrays == 0) /* a member: its key, then its value */
-        s->at += s->token_count - s->at > 2 ? 2 : s->token_count - s->at;
-    if (s->at == s->token_count)
-        return tdmi_scanner_skip_token(s, closed);
+        s->at += tokens < 3 ? tokens - 1 : 2;
     const uint8_t c = s->text[offset_of(s, s->at++)];
     return c == '{' || c == '[' ? tdmi_scanner_skip(s, 1, closed) : tdmi_scanner_skip_token(s, closed);
 }

@@ -70,11 +70,13 @@ static tdm_status find_lane(tdmi_reader *r, tdmi_event *e)
         if (tdmi_field_int(&r->args, TDMI_FIELD_DEVICE, &number, &ignored))
             pid = (tdmi_lane_id){number, TDMI_NONE};
         if (tdmi_field_int(&r->args, TDMI_FIELD_STREAM, &number, &ignored))
-            tid = (tdmi_lane_id){number, TDMI_NONE};
+            tid = (tdmi_lane_id){number == UINT32_MAX ? -1 : number, TDMI_NONE}; /* some writers lost the sign of -1 */
         e->flags |= TDMI_EVENT_ON_DEVICE;
     }
     status = tdmi_lanes_put(&r->lanes, device, pid, tid, &e->lane);
-    if (status == TDM_OK)
+    if (e->lane == TDMI_NONE)
+        r->trace->wrong[TDMI_WRONG_TOO_MANY_LANES]++;
+    else
         r->lanes.lane[e->lane].events++;
     return status;
 }
@@ -134,7 +136,8 @@ static tdm_status read_metadata(tdmi_reader *r)
             tdmi_lanes_put(&r->named, false, pid, tid, &lane) != TDM_OK ||
             tdmi_texts_put(r->texts, r->args.text + value.at + 1, value.end - value.at - 1, &text) != TDM_OK)
             return TDM_ERR_NO_MEMORY;
-        memcpy((char *)&r->named.lane[lane] + known[i].offset, &text, sizeof text);
+        if (lane != TDMI_NONE)
+            memcpy((char *)&r->named.lane[lane] + known[i].offset, &text, sizeof text);
     }
     return TDM_OK;
 }

@@ -9,7 +9,10 @@
 
 void tdmi_note_add(char ***note, size_t *count, const char *format, va_list arguments)
 {
+    enum { NOTES_MAX = 1000 };
     char text[1024];
+    if (*count == NOTES_MAX) /* a folder of strangers; nobody reads more */
+        return;
     vsnprintf(text, sizeof text, format, arguments);
     char **grown = tdmi_realloc(*note, (*count + 1) * sizeof *grown, "trace notes");
     if (grown == NULL)

@@ -63,6 +63,8 @@ tdm_status tdmi_lanes_put(tdmi_lanes *lanes, bool device, tdmi_lane_id pid, tdmi
     }
     *out = tdmi_lanes_find(lanes, device, pid, tid);
     if (*out == TDMI_NONE) {
+        if (lanes->count == TDMI_LANES_MAX)
+            return TDM_OK;
         if (lanes->count == lanes->capacity || lanes->slots < 2 * lanes->capacity) {
             const tdm_status status = grow(lanes);
             if (status != TDM_OK)

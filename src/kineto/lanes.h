@@ -18,7 +18,9 @@ typedef struct tdmi_lanes {
     uint32_t last;  /* the lane found last */
 } tdmi_lanes;
 
-/* The lane's number; it is made when it is new. */
+enum { TDMI_LANES_MAX = 1 << 16 }; /* nobody looks at more, and a file may name one an event */
+
+/* The lane's number; it is made when it is new. TDMI_NONE: there are TDMI_LANES_MAX others. */
 tdm_status tdmi_lanes_put(tdmi_lanes *lanes, bool device, tdmi_lane_id pid, tdmi_lane_id tid, uint32_t *out);
 /* TDMI_NONE: there is none. */
 uint32_t tdmi_lanes_find(const tdmi_lanes *lanes, bool device, tdmi_lane_id pid, tdmi_lane_id tid);

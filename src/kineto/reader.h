@@ -30,6 +30,7 @@ typedef struct tdmi_reader {
     unsigned level;                  /* open objects around, the document itself included; 0: it has ended */
     uint64_t arrays;                 /* open arrays of events; 0: we are between members of an object */
     bool begun;                      /* an array of events was met */
+    bool twice;                      /* more than one such array; told once */
     bool bare;                       /* the document is that array */
     bool json;                       /* it begins as one */
     bool found_events;               /* under its key, or by something that is an event */

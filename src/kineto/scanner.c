@@ -166,18 +166,23 @@ tdm_status tdmi_scanner_skip(tdmi_scanner *s, uint64_t depth, bool *closed)
     }
 }
 
-tdm_status tdmi_scanner_skip_token(tdmi_scanner *s, bool *closed)
+tdm_status tdmi_scanner_reach(tdmi_scanner *s, bool *reached)
 {
     bool ended = false;
-    while (s->at == s->token_count && !ended) {
-        const tdm_status status = pass(s, &ended);
-        if (status != TDM_OK)
-            return status;
-    }
-    *closed = !ended;
-    if (!ended)
-        s->keep = s->token[s->at++];
-    return TDM_OK;
+    tdm_status status = TDM_OK;
+    while (status == TDM_OK && s->at == s->token_count && !ended)
+        status = pass(s, &ended);
+    *reached = !ended;
+    if (status == TDM_OK && !ended)
+        s->keep = s->token[s->at];
+    return status;
+}
+
+tdm_status tdmi_scanner_skip_token(tdmi_scanner *s, bool *closed)
+{
+    const tdm_status status = tdmi_scanner_reach(s, closed);
+    s->at += status == TDM_OK && *closed;
+    return status;
 }
 
 tdm_status tdmi_scanner_refill(tdmi_scanner *s, size_t keep, bool *ended)

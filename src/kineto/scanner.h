@@ -52,7 +52,9 @@ static inline void tdmi_scanner_done(tdmi_scanner *scanner, size_t at, size_t ke
 /* Skips from token `at` to where `depth` open brackets are closed, however far that is; then `at` is the token behind. *closed: false if
  * the text ended before. */
 tdm_status tdmi_scanner_skip(tdmi_scanner *scanner, uint64_t depth, bool *closed);
-/* Skips token `at`, however far it is: the end of an endless string. */
+/* Goes on until there is a token `at`, however far it is. *reached: false if the text ended before. */
+tdm_status tdmi_scanner_reach(tdmi_scanner *scanner, bool *reached);
+/* The same, and behind it: the end of an endless string. */
 tdm_status tdmi_scanner_skip_token(tdmi_scanner *scanner, bool *closed);
 /* For who looks at the text itself: drops all tokens and what is before byte `keep`, and reads on. *ended: there was nothing to read. */
 tdm_status tdmi_scanner_refill(tdmi_scanner *scanner, size_t keep, bool *ended);

@@ -26,7 +26,7 @@ typedef enum {
     TDMI_EVENT_COPY,           /* gpu_memcpy, Memcpy */
     TDMI_EVENT_SET,            /* gpu_memset, Memset */
     TDMI_EVENT_GPU_ANNOTATION, /* gpu_user_annotation */
-    TDMI_EVENT_SYNC,           /* cuda_sync: what the CPU or a stream waited for */
+    TDMI_EVENT_SYNC,           /* cuda_sync: what the CPU or a stream waited for; cuda_event: what is waited for */
     TDMI_EVENT_OVERHEAD,       /* overhead of the profiler */
     TDMI_EVENT_MEMORY,         /* instant [memory]: one allocation or release; dur_ns 0 */
     TDMI_EVENT_DEVICE,         /* work of another accelerator: mtia_ccp_events, mtia_insight, hpu_op, ... */
@@ -50,7 +50,7 @@ typedef struct tdmi_event {
     int64_t start_ns, dur_ns; /* as the file counts: add base_ns for the time of day */
     int64_t correlation;      /* args.correlation; TDMI_NO_CORRELATION */
     uint32_t name;            /* text; TDMI_NONE: it has none */
-    uint32_t lane;            /* lane[]; TDMI_NONE: no pid and tid */
+    uint32_t lane;            /* lane[]; TDMI_NONE: there are too many */
     uint32_t place;           /* position in traceEvents, counted over everything that stands there: HTA's index */
     uint32_t detail;          /* in the table of its kind (see tdmi_trace), or TDMI_NONE */
     int32_t stream;           /* int(args.stream); -1: missing or not to be converted ("0x0"), as HTA has it. A CPU event may have one */
@@ -71,7 +71,8 @@ typedef struct tdmi_category {
 /* A row of the picture: a thread of a process, or a stream of a device. */
 typedef struct tdmi_lane {
     bool device;           /* it is a stream */
-    int64_t pid, tid;      /* of a thread; a stream's: device and stream. -1 where the file has a text that is no number */
+    int64_t pid, tid;      /* of a thread; a stream's: device and stream (-1: the device as a whole). -1 where the file has a text
+                            * that is no number, or nothing */
     uint32_t pid_text;     /* that text ("Spans"), else TDMI_NONE */
     uint32_t tid_text;
     uint32_t thread_name;  /* "thread 123 (python)", "stream 7 "; TDMI_NONE */
@@ -170,6 +171,7 @@ typedef enum { TDMI_VENDOR_UNKNOWN, TDMI_VENDOR_NVIDIA, TDMI_VENDOR_AMD, TDMI_VE
     X(BAD_TEXT, "texts with broken escapes, control characters or bytes that are not UTF-8, put right")                \
     X(TOO_LARGE, "events or fields too large to be held, left out")                                                    \
     X(TOO_MANY_TEXTS, "names beyond the limit of different names, taken as one")                                       \
+    X(TOO_MANY_LANES, "events of threads and streams beyond the limit, on none")                                       \
     X(OUTSIDE, "events outside of the iterations that fit into memory")
 
 typedef enum {

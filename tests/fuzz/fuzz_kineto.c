@@ -35,7 +35,7 @@ static void check_event(const tdmi_trace *t, const tdmi_event *e)
         [TDMI_EVENT_MEMORY] = t->memory_count, [TDMI_EVENT_PYTHON] = t->python_count, [TDMI_EVENT_SYNC] = t->sync_count};
     check(e->kind < TDMI_EVENT_KINDS && e->dur_ns >= 0 && e->place < t->seen && is_text(t, e->name));
     check(e->start_ns <= 0 || e->dur_ns <= INT64_MAX - e->start_ns);
-    check(e->lane < t->lane_count && t->lane[e->lane].events > 0);
+    check(e->lane == TDMI_NONE || (e->lane < t->lane_count && t->lane[e->lane].events > 0));
     check(e->category == UINT16_MAX || (e->category < t->category_count && is_text(t, t->category[e->category].text)));
     check(e->detail == TDMI_NONE || e->detail < details[e->kind]);
 }

@@ -283,6 +283,39 @@ static void gzip_is_read_whatever_its_condition(void **state)
     free(packed);
 }
 
+/* Cut or flipped at any byte: as far as it goes, with a word, and never a crash. */
+static void a_gzip_file_damaged_anywhere_is_used_as_far_as_it_goes(void **state)
+{
+    (void)state;
+    enum { EVENTS = 200 };
+    char *text = malloc(EVENTS * 100 + 100), *at = text + sprintf(text, "{\"traceEvents\": [");
+    for (int i = 0; i < EVENTS; i++)
+        at += sprintf(at, "%s{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"n%d\",\"ts\":%d,\"dur\":1}", i > 0 ? "," : "", i * 7919 % 1000, i);
+    strcpy(at, "]}");
+    uint8_t *packed = malloc(1 << 20);
+    const size_t size = gzip(text, strlen(text), packed, 1 << 20);
+    const char *path = folder;
+    size_t before = 0;
+    for (size_t cut = 0; cut < size; cut += 3) {
+        put("rank0.json", packed, cut);
+        if (read_paths(&path, 1, 1 + (int)cut % 2) != TDM_OK)
+            continue;
+        assert_in_range(job->rank[0]->event_count, before, EVENTS);
+        before = job->rank[0]->event_count;
+        assert_true(job->rank[0]->truncated && job->rank[0]->note_count > 0);
+    }
+    assert_in_range(before, EVENTS / 2, EVENTS);
+    for (size_t flip = 0; flip < size; flip++) {
+        packed[flip] ^= (uint8_t)(1 << flip % 8);
+        put("rank0.json", packed, size);
+        packed[flip] ^= (uint8_t)(1 << flip % 8);
+        if (read_paths(&path, 1, 1) == TDM_OK && flip > 9)
+            assert_true(job->rank[0]->note_count > 0);
+    }
+    free(packed);
+    free(text);
+}
+
 static void members_of_one_byte_each(void **state)
 {
     (void)state;
@@ -371,6 +404,7 @@ int main(void)
         TEST(an_empty_folder_is_an_error),
         TEST(ranks_in_names),
         TEST(gzip_is_read_whatever_its_condition),
+        TEST(a_gzip_file_damaged_anywhere_is_used_as_far_as_it_goes),
         TEST(members_of_one_byte_each),
         TEST(many_ranks_are_read_in_parallel),
         TEST(what_does_not_fit_into_memory_is_left_out_by_whole_iterations),

@@ -395,6 +395,56 @@ static void brackets_that_are_missing_or_too_many(void **state)
     assert_int_equal(trace->event_count, 2);
 }
 
+static void commas_and_quotes_that_are_missing_cost_their_events(void **state)
+{
+    (void)state;
+    read_events(KERNEL("a", "1", "2") ",{\"ph\": \"X\" \"cat\": \"kernel\", \"name\": \"x\", \"ts\": 1, \"dur\": 2}," KERNEL("b", "1", "2") ","
+                "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"no end, \"ts\": 1, \"dur\": 2}," KERNEL("c", "1", "2") ","
+                "{\"ph\": \"X\", \"cat\": \"kernel, \"name\": \"x\", \"ts\" 1, \"dur\": 2}," KERNEL("d", "1", "2"));
+    assert_int_equal(trace->event_count, 4);
+    assert_string_equal(name_of(3), "d");
+    assert_int_equal(trace->wrong[TDMI_WRONG_DAMAGED], 3);
+    assert_true(noted("the first is at byte"));
+}
+
+/* Report 70: the same events in every shape that a file may have. */
+static void every_shape_of_a_file_gives_the_same_events(void **state)
+{
+    (void)state;
+#define TWO(ts) KERNEL("a", ts, "2") ",\n" KERNEL("b", "1200000000000001", "\"2.5\"")
+    static const char *const shapes[] = {
+        "{\"distributedInfo\": {\"rank\": 0}, \"unknown\": [{\"deep\": [1]}], \"traceEvents\": [" TWO("1200000000000000") "]}",
+        "{\"traceEvents\": [" TWO("1.2e15") "], \"distributedInfo\": {\"rank\": 0}}",
+        "\xef\xbb\xbf[" TWO("\"1200000000000000\"") "]",
+        "[" TWO("\"1.2e15\"") "]",
+        "  {\"traceEvents\"\n:\n[ " TWO("1200000000000000.000") " ]\r\n}",
+        "{\"wrapper\": {\"traceEvents\": [" TWO("12E14") "]}}",
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        read_text(shapes[i]);
+        assert_int_equal(trace->event_count, 2);
+        assert_int_equal(trace->event[0].start_ns, 1200000000000000000);
+        assert_int_equal(trace->event[1].start_ns, 1200000000000001000);
+        assert_int_equal(trace->event[1].dur_ns, 2500);
+        assert_int_equal(trace->event[1].place, 1);
+        assert_int_equal(trace->note_count, 0);
+    }
+}
+
+static void nesting_of_100000_is_stepped_over(void **state)
+{
+    (void)state;
+    enum { DEPTH = 100000 };
+    char *text = malloc(2 * DEPTH + 1000), *at = text + sprintf(text, "{\"traceEvents\": [{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"x\",\"args\":{\"a\":");
+    memset(at, '[', DEPTH);
+    memset(at + DEPTH, ']', DEPTH);
+    sprintf(at + 2 * DEPTH, "},\"ts\":1,\"dur\":1}," KERNEL("b", "1", "2") "]}");
+    read_text(text);
+    free(text);
+    assert_int_equal(trace->event_count, 2);
+    assert_int_equal(trace->note_count, 0);
+}
+
 /* Cut anywhere: what was whole before the cut is there, and the cut is told. */
 static void a_text_cut_anywhere_gives_the_events_before_the_cut(void **state)
 {
@@ -467,6 +517,51 @@ static void endless_things_are_skipped(void **state)
     assert_false(trace->truncated);
     read_long("", "[", 1 << 20, KERNEL("a", "1", "2"));
     assert_int_equal(trace->event_count, 1);
+    read_long("{\"traceEvents\": [" KERNEL("a", "1", "2") ",", "        \n", 1 << 20, KERNEL("b", "1", "2") "]}");
+    assert_int_equal(trace->event_count, 2);
+    assert_int_equal(trace->note_count, 0);
+    read_long("{\"traceEvents\": [" KERNEL("a", "1", "2") "], \"x\": [", "1, 23, ", 1 << 20, "4], \"distributedInfo\": {\"rank\": 5}}");
+    assert_int_equal(trace->rank, 5);
+}
+
+/* Each of these would take minutes if what is damaged were looked through again and again, or more memory than there is. */
+static void files_made_to_be_slow_or_large_are_neither(void **state)
+{
+    (void)state;
+    read_long("{\"traceEvents\": [", ",{\"ph\":[", 1 << 20, "");
+    read_long("{\"traceEvents\": [", ",{\"ph\":{\"a\":", 1 << 20, "}");
+    read_long("{\"traceEvents\": [", ",{\"ph\":\"X\" \"", 1 << 19, "");
+    read_long("{\"traceEvents\": [", ",{\"ph\":x", 1 << 19, "");
+    assert_in_range(trace->wrong[TDMI_WRONG_DAMAGED], (1 << 19) - 2, 1 << 19);
+    read_long("{\"traceEvents\": [", "\"", 1 << 21, "");
+    read_long("{", "\"traceEvents\":[],", 1 << 16, "");
+    assert_in_range(trace->note_count, 1, 3);
+    char *text = malloc((size_t)100 << 17), *at = text + sprintf(text, "[");
+    for (int i = 0; i < 1 << 17; i++)
+        at += sprintf(at, "{\"ph\":\"X\",\"cat\":\"c%d\",\"name\":\"n\",\"pid\":%d,\"tid\":%d,\"ts\":%d,\"dur\":1},", i, i, i, i);
+    read_text(text);
+    free(text);
+    assert_int_equal(trace->event_count, 1 << 17);
+    assert_int_equal(trace->lane_count, 1 << 16);
+    assert_int_equal(trace->category_count, 256);
+    assert_int_equal(trace->event[trace->event_count - 1].lane, TDMI_NONE);
+}
+
+/* Names may take a quarter of the memory allowed; the rest of them is one name. */
+static void names_do_not_take_all_memory(void **state)
+{
+    (void)state;
+    enum { NAMES = 20000, LENGTH = 200 };
+    char *text = malloc((size_t)NAMES * (LENGTH + 100)), *at = text + sprintf(text, "[");
+    for (int i = 0; i < NAMES; i++)
+        at += sprintf(at, "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"%0*d\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":1},", LENGTH, i, i);
+    drop(NULL);
+    assert_int_equal(tdmi_trace_read_bytes("t.json", text, (size_t)(at - text), &(tdmi_trace_options){.memory_bytes = 8 << 20}, &trace), TDM_OK);
+    free(text);
+    assert_int_equal(trace->event_count, NAMES);
+    assert_in_range(trace->text_count, NAMES / 10, NAMES / 2);
+    assert_string_equal(name_of(NAMES - 1), "(more names)");
+    assert_true(trace->wrong[TDMI_WRONG_TOO_MANY_TEXTS] > 0);
 }
 
 static void begin_end_flows_and_counters_are_counted(void **state)
@@ -503,9 +598,14 @@ int main(void)
         TEST(an_unescaped_quote_costs_its_event),
         TEST(a_broken_head_does_not_hide_the_events),
         TEST(brackets_that_are_missing_or_too_many),
+        TEST(commas_and_quotes_that_are_missing_cost_their_events),
+        TEST(every_shape_of_a_file_gives_the_same_events),
+        TEST(nesting_of_100000_is_stepped_over),
         TEST(a_text_cut_anywhere_gives_the_events_before_the_cut),
         TEST(what_is_no_trace_is_refused_with_a_reason),
         TEST(endless_things_are_skipped),
+        TEST(files_made_to_be_slow_or_large_are_neither),
+        TEST(names_do_not_take_all_memory),
         TEST(begin_end_flows_and_counters_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
