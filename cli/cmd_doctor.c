@@ -70,6 +70,7 @@ const cli_command cli_doctor = {
                "names its folder. The ranks are lined up by group and call: who is missing, who made another call, who died.\n"
                "Or it is a trace of PyTorch's profiler, one a rank: where the time goes, what holds the job back, what a change would gain.\n"
                "Or it is a log of NCCL_DEBUG=INFO, of all ranks or one each: sockets where there is InfiniBand, no GPUDirect, lost peers.\n"
+               "Or it is a dump of PyTorch's flight recorder (nccl_trace_rank_*), lined up like recordings; nothing in a pickle is run.\n"
                "--lint reads a training script for PyTorch (docs/lint.md), and its exit code is 1 where there are errors.",
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -1,4 +1,5 @@
 /* doctor.c - tdm_doctor: sort what it was pointed to, let each kind add its findings, write the report. */
+#include "doctor/flight.h"
 #include "doctor/input.h"
 #include "doctor/job_report.h"
 #include "doctor/nccl.h"
@@ -62,10 +63,20 @@ static tdm_status examine_traces(const struct tdmi_input_list *list, tdm_doctor_
     return tdmi_traces_examine((const char *const *)list->path, list->count, report);
 }
 
+static tdm_status examine_flight_dumps(const struct tdmi_input_list *list, tdm_doctor_report *report)
+{
+    json_t *summary = NULL;
+    const tdm_status status = tdmi_flight_examine((const char *const *)list->path, list->count, report, &summary);
+    if (status == TDM_OK)
+        report->failed |= json_object_set_new(report->extra, "flight", summary) != 0;
+    return status;
+}
+
 static tdm_status (*const examine[TDMI_INPUT_KINDS])(const struct tdmi_input_list *list, tdm_doctor_report *report) = {
     [TDMI_INPUT_RECORDING] = examine_recordings,
     [TDMI_INPUT_NCCL_LOG] = examine_nccl_logs,
     [TDMI_INPUT_TRACE] = examine_traces,
+    [TDMI_INPUT_FLIGHT] = examine_flight_dumps,
 };
 
 static tdm_status write_json(tdm_doctor_report *report)

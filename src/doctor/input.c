@@ -2,6 +2,7 @@
 #include "doctor/input.h"
 
 #include "core/memory.h"
+#include "flight/dump.h"
 #include "nccl_log/nccl_log.h"
 
 #include <dirent.h>
@@ -65,10 +66,13 @@ static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_
         return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s", path);
     const size_t nbytes = fread(head, 1, HEAD_BYTES, file);
     fclose(file);
-    *kind_out = is_recording(head, nbytes)          ? TDMI_INPUT_RECORDING
-                : tdmi_nccl_log_is(head, nbytes)      ? TDMI_INPUT_NCCL_LOG
-                : is_trace(head, nbytes, was_named) ? TDMI_INPUT_TRACE
-                                                      : TDMI_INPUT_KINDS;
+    *kind_out = is_recording(head, nbytes)                           ? TDMI_INPUT_RECORDING
+                : tdmi_flight_is_dump((const uint8_t *)head, nbytes) ? TDMI_INPUT_FLIGHT
+                : tdmi_nccl_log_is(head, nbytes)                     ? TDMI_INPUT_NCCL_LOG
+                : is_trace(head, nbytes, was_named)                  ? TDMI_INPUT_TRACE
+                                                                     : TDMI_INPUT_KINDS;
+    if (*kind_out == TDMI_INPUT_KINDS && was_named && tdmi_flight_is_pickle((const uint8_t *)head, nbytes))
+        *kind_out = TDMI_INPUT_FLIGHT; /* its reader says what is wrong with it */
     return TDM_OK;
 }
 
@@ -119,8 +123,8 @@ static tdm_status sort_file(tdmi_inputs *inputs, const char *path, char *head)
     if (kind == TDMI_INPUT_KINDS)
         return tdmi_fail(
             TDM_ERR_BAD_FILE,
-            "%s is nothing the doctor reads: a trace of PyTorch's profiler, a recording of Tandem (docs/recorder.md) or a log of "
-            "NCCL_DEBUG=INFO was expected", path);
+            "%s is nothing the doctor reads: a trace of PyTorch's profiler, a recording of Tandem (docs/recorder.md), a log of "
+            "NCCL_DEBUG=INFO or a dump of PyTorch's flight recorder was expected", path);
     return add(inputs, kind, path);
 }
 
@@ -141,7 +145,7 @@ tdm_status tdmi_inputs_sort(const char *const *paths, int count, tdmi_inputs *ou
     for (int kind = 0; kind < TDMI_INPUT_KINDS; kind++)
         all += inputs.of[kind].count;
     if (status == TDM_OK && all == 0)
-        status = tdmi_fail(TDM_ERR_BAD_FILE, "no recording in %s, no log of NCCL, no trace of PyTorch's profiler; a rank that ends well leaves no recording",
+        status = tdmi_fail(TDM_ERR_BAD_FILE, "no recording in %s, no log of NCCL, no trace or dump of PyTorch; a rank that ends well leaves no recording",
                            count > 0 ? paths[0] : "nothing");
     if (status != TDM_OK) {
         tdmi_inputs_free(&inputs);

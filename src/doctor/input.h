@@ -8,6 +8,7 @@ typedef enum {
     TDMI_INPUT_RECORDING, /* of Tandem's flight recorder, or a folder with such files */
     TDMI_INPUT_NCCL_LOG,
     TDMI_INPUT_TRACE, /* of PyTorch's profiler, or a folder with such files */
+    TDMI_INPUT_FLIGHT,    /* dumps of PyTorch's flight recorder */
     TDMI_INPUT_KINDS
 } tdmi_input_kind;
 

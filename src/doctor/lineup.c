@@ -119,14 +119,16 @@ bool tdmi_is_same_call(const tdmi_recorded_call *a, const tdmi_recorded_call *b)
 
 void tdmi_call_text(const tdmi_recorded_call *call, char *text, size_t nbytes)
 {
-    char root[24] = "";
+    char root[24] = "", reduction[24] = "";
     if (call->root >= 0)
         snprintf(root, sizeof root, ", root %d", call->root);
-    if (strcmp(call->op, "barrier") == 0)
-        snprintf(text, nbytes, "barrier");
+    if (call->reduction[0] != '\0')
+        snprintf(reduction, sizeof reduction, " (%s)", call->reduction);
+    if (strcmp(call->op, "barrier") == 0 || (call->dtype[0] == '\0' && call->count == 0))
+        snprintf(text, nbytes, "%s", call->op);
     else
-        snprintf(text, nbytes, "%s%s of %llu %s (%s)%s", call->op, call->uneven ? "v" : "", (unsigned long long)call->count, call->dtype,
-                 call->reduction, root);
+        snprintf(text, nbytes, "%s%s of %llu %s%s%s", call->op, call->uneven ? "v" : "", (unsigned long long)call->count, call->dtype,
+                 reduction, root);
 }
 
 void tdmi_time_text(int64_t ns, char text[32])

@@ -54,6 +54,8 @@ void tdmi_find_mismatched_calls(const tdmi_lineup *lineup, tdm_doctor_report *re
             const tdmi_line *line = group->line + at;
             count = tdmi_lines_of_call(group, at);
             size_t usual = 0, other = 0;
+            if (count_same(line, count, 0) == count) /* nearly always: comparing each with each takes the square of the ranks */
+                continue;
             for (size_t i = 1; i < count; i++)
                 if (count_same(line, count, i) > count_same(line, count, usual))
                     usual = i;

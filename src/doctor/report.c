@@ -45,7 +45,7 @@ void tdmi_report_add(tdm_doctor_report *report, const char *id, tdmi_severity se
 
 void tdmi_recorded_label_text(const tdmi_recorded_call *call, char text[TDMI_LABEL_TEXT_BYTES])
 {
-    snprintf(text, TDMI_LABEL_TEXT_BYTES, call->label[0] != '\0' ? ", label '%s'" : "%s", call->label);
+    snprintf(text, TDMI_LABEL_TEXT_BYTES, call->label[0] == '\0' ? "%s" : call->label_is_place ? ", at %s" : ", label '%s'", call->label);
 }
 
 void tdmi_last_call_text(const tdmi_recorded_call *call, char *text, size_t nbytes)

@@ -9,8 +9,8 @@
 typedef struct tdmi_recorded_call {
     uint64_t index, number, count; /* index: of the entry; number: in its group; both from 1 */
     uint64_t group_id;
-    char group[64], op[16], dtype[16], reduction[16], label[TDMI_LABEL_BYTES];
-    bool fused, uneven;
+    char group[96], op[48], dtype[24], reduction[16], label[TDMI_LABEL_BYTES];
+    bool fused, uneven, label_is_place; /* label_is_place: "train.py:31 in step" */
     int group_rank, group_size, root;
     tdmi_call_state state;
     int64_t created_ns, started_ns, finished_ns, missed_ns; /* time of day; 0: it has not happened */
