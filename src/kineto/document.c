@@ -83,10 +83,9 @@ static step_result read_entry(tdmi_reader *r, size_t *failed)
         const uint64_t events = r->events;
         if (tdmi_reader_event(r, (uint32_t)r->trace->seen++) != TDM_OK)
             return FAILED;
-        if (r->events != events) {
-            r->found_events = true;
+        r->found_events |= r->events != events;
+        if (tdmi_has(&r->top, TDMI_FIELD_PH))
             s->stop_at = s->text_at + start + LOST_MAX_BYTES;
-        }
         entry_done(r, behind);
         return DONE;
     }
@@ -137,6 +136,7 @@ static step_result read_member(tdmi_reader *r, size_t *failed)
     *failed = at;
     if (text[open] == '}') {
         r->level--;
+        r->in_distributed &= r->level > 1;
         step_to(r, at + 1);
         return DONE;
     }
@@ -148,7 +148,7 @@ static step_result read_member(tdmi_reader *r, size_t *failed)
     v = tdmi_skip_space(text, v + 1);
     const uint8_t *key = text + open + 1;
     const size_t nbytes = close - open - 1;
-    const bool bracket = text[v] == '{' || text[v] == '[', known = r->level == 1 && tdmi_reader_is_head(key, nbytes);
+    const bool bracket = text[v] == '{' || text[v] == '[', known = r->level == 1 ? tdmi_reader_is_head(key, nbytes) : r->in_distributed;
     tdmi_head_member m = {.key_at = open + 1, .key_nbytes = nbytes, .value = {.at = (uint32_t)v}, .token = at + 2};
     size_t behind = at + 2;
     if (text[v] == '"') {
@@ -182,6 +182,12 @@ static step_result read_member(tdmi_reader *r, size_t *failed)
     return DONE;
 }
 
+static bool begins_distributed(const tdmi_scanner *s)
+{
+    static const char key[] = "\"distributedInfo\"";
+    return memcmp(s->text + offset_of(s, s->at), key, sizeof key - 1) == 0 && s->text[offset_of(s, s->at + 2)] == '{';
+}
+
 /* Something at token `at` is too long to be held: goes behind it. */
 static tdm_status skip_large(tdmi_reader *r, bool *closed)
 {
@@ -189,6 +195,12 @@ static tdm_status skip_large(tdmi_reader *r, bool *closed)
     const size_t tokens = s->token_count - s->at;
     if (tokens == 0) /* white space, or numbers, without an end */
         return tdmi_scanner_reach(s, closed);
+    if (r->arrays == 0 && r->level == 1 && tokens > 2 && begins_distributed(s)) {
+        r->level++; /* who is in which group fills it; the rank stands beside */
+        r->in_distributed = *closed = true;
+        step_to(r, s->at + 3);
+        return TDM_OK;
+    }
     r->trace->wrong[TDMI_WRONG_TOO_LARGE]++;
     r->trace->seen += r->arrays > 0;
     r->after_entry = true;

@@ -6,11 +6,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 typedef struct tdmi_file {
     char *path;
     bool named;   /* by the caller, not found in a folder */
+    uint64_t text_bytes; /* about how much text it holds; 0: by its first bytes it is neither JSON nor gzip */
     dev_t device; /* the same file under two names is one */
     ino_t inode;
 } tdmi_file;

@@ -278,6 +278,21 @@ bool tdmi_reader_is_head(const uint8_t *key, size_t nbytes)
     return tdmi_words_find(&words, key, nbytes) <= HEAD_TRACE_NAME;
 }
 
+/* A member of distributedInfo that is read by itself. */
+static tdm_status read_distributed_member(tdmi_reader *r, const tdmi_fields *f, uint8_t key)
+{
+    tdmi_trace *t = r->trace;
+    if (key == HEAD_RANK)
+        t->rank = small(r, f, key, -1);
+    else if (key == HEAD_WORLD_SIZE)
+        t->world_size = small(r, f, key, -1);
+    else if (key == HEAD_BACKEND)
+        return put_text(r, f, key, &t->backend);
+    else if (key == HEAD_NCCL_VERSION)
+        return put_text(r, f, key, &t->nccl_version);
+    return TDM_OK;
+}
+
 tdm_status tdmi_reader_head(tdmi_reader *r, const tdmi_head_member *m)
 {
     tdmi_trace *t = r->trace;
@@ -286,10 +301,12 @@ tdm_status tdmi_reader_head(tdmi_reader *r, const tdmi_head_member *m)
     const uint8_t key = tdmi_words_find(&words, p.text + m->key_at, m->key_nbytes);
     const uint8_t first = p.text[m->value.at];
     tdmi_fields f = {.text = p.text};
-    if (key > HEAD_TRACE_NAME)
-        return TDM_OK;
     f.has = (uint64_t)1 << key;
     f.value[key] = m->value;
+    if (r->in_distributed)
+        return read_distributed_member(r, &f, key);
+    if (key > HEAD_TRACE_NAME)
+        return TDM_OK;
     if (key == HEAD_DISTRIBUTED && first == '{')
         return read_distributed(r, p, m->token);
     if (key == HEAD_DISTRIBUTED && first == '"')

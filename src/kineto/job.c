@@ -26,6 +26,7 @@ typedef struct work {
     outcome *outcome; /* [files->count]; each written by one thread */
     atomic_size_t next;
     size_t memory_bytes;
+    uint64_t text_bytes; /* about, in all files */
     bool ahead;
 } work;
 
@@ -38,6 +39,14 @@ static void add_note(tdmi_job_traces *job, const char *format, ...)
     va_end(arguments);
 }
 
+/* Of the memory, each file may have what its text is of all text: all ranks keep about as many iterations. */
+static size_t share_of(const work *w, size_t file)
+{
+    enum { LEAST = 1 << 20 };
+    const double share = (double)w->memory_bytes * ((double)w->files->file[file].text_bytes / (double)(w->text_bytes > 0 ? w->text_bytes : 1));
+    return share > LEAST ? (size_t)share : LEAST;
+}
+
 static void *read_files(void *arg)
 {
     work *w = arg;
@@ -47,7 +56,7 @@ static void *read_files(void *arg)
             return NULL;
         outcome *o = &w->outcome[i];
         o->status = tdmi_trace_read_task(
-            &(tdmi_read_task){.path = w->files->file[i].path, .memory_bytes = w->memory_bytes, .ahead = w->ahead}, &o->foreign, &o->trace);
+            &(tdmi_read_task){.path = w->files->file[i].path, .memory_bytes = share_of(w, i), .ahead = w->ahead}, &o->foreign, &o->trace);
         if (o->status != TDM_OK)
             strncpy(o->text, tdm_error_text(), sizeof o->text - 1);
     }
@@ -211,7 +220,9 @@ tdm_status tdmi_job_traces_read(const char *const *path, size_t count, const tdm
     tdm_status status = tdmi_files_list(path, count, &files);
     if (status != TDM_OK)
         return status;
-    work w = {.files = &files, .memory_bytes = tdmi_trace_memory(options) / (files.count > 0 ? files.count : 1)};
+    work w = {.files = &files, .memory_bytes = tdmi_trace_memory(options)};
+    for (size_t i = 0; i < files.count; i++)
+        w.text_bytes += files.file[i].text_bytes;
     w.ahead = (size_t)threads > files.count;
     tdmi_job_traces *job = tdmi_calloc(1, sizeof *job, "traces");
     w.outcome = tdmi_calloc(files.count + 1, sizeof *w.outcome, "traces");

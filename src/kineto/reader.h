@@ -29,6 +29,7 @@ typedef struct tdmi_reader {
     /* Where in the document we are. */
     unsigned level;                  /* open objects around, the document itself included; 0: it has ended */
     uint64_t arrays;                 /* open arrays of events; 0: we are between members of an object */
+    bool in_distributed;             /* level 2 is distributedInfo, which was too large to be read at once */
     bool begun;                      /* an array of events was met */
     bool twice;                      /* more than one such array; told once */
     bool bare;                       /* the document is that array */

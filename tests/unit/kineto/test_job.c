@@ -390,6 +390,34 @@ static void what_does_not_fit_into_memory_is_left_out_by_whole_iterations(void *
     free(text);
 }
 
+/* A rank with three times as many events may take three times as much; strangers take nothing. */
+static void memory_is_shared_by_the_sizes_of_files(void **state)
+{
+    (void)state;
+    enum { STEPS = 16, OPS = 2000 };
+    char *text = malloc((size_t)STEPS * (3 * OPS + 1) * 110 + 200);
+    for (int rank = 0; rank < 2; rank++) {
+        char *at = text + sprintf(text, "{\"distributedInfo\": {\"rank\": %d, \"world_size\": 2}, \"traceEvents\": [", rank), name[32];
+        for (int step = 0; step < STEPS; step++) {
+            at += sprintf(at, "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#%d\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":99000},", step, step * 100000);
+            for (int op = 0; op < OPS * (rank == 0 ? 3 : 1); op++)
+                at += sprintf(at, "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":3},", step * 100000 + op * 10);
+        }
+        at += sprintf(at, "]}");
+        snprintf(name, sizeof name, "rank%d.json", rank);
+        put(name, text, (size_t)(at - text));
+    }
+    memset(text, 'x', 3 << 20);
+    put("notes.txt", text, 3 << 20);
+    free(text);
+    const char *path = folder;
+    assert_int_equal(tdmi_job_traces_read(&path, 1, &(tdmi_trace_options){.memory_bytes = 5 << 20, .threads = 2}, &job), TDM_OK);
+    assert_int_equal(job->count, 2);
+    const int kept = job->rank[0]->iterations_kept;
+    assert_in_range(kept, 4, STEPS - 1);
+    assert_in_range(job->rank[1]->iterations_kept, kept - 1, kept + 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, drop)
@@ -407,6 +435,7 @@ int main(void)
         TEST(a_gzip_file_damaged_anywhere_is_used_as_far_as_it_goes),
         TEST(members_of_one_byte_each),
         TEST(many_ranks_are_read_in_parallel),
+        TEST(memory_is_shared_by_the_sizes_of_files),
         TEST(what_does_not_fit_into_memory_is_left_out_by_whole_iterations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;

@@ -515,6 +515,13 @@ static void endless_things_are_skipped(void **state)
     assert_int_equal(trace->event_count, 1);
     assert_int_equal(trace->rank, 5);
     assert_false(trace->truncated);
+    read_long("{\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 7, \"pg_config\": [", "{\"pg_name\": \"0\", \"ranks\": [0, 1]},", 1 << 19,
+              "], \"world_size\": 9}, \"schemaVersion\": 1, \"traceEvents\": [" KERNEL("a", "1", "2") "], \"rank\": 3}");
+    assert_int_equal(trace->event_count, 1);
+    assert_int_equal(trace->rank, 7);
+    assert_int_equal(trace->world_size, 9);
+    assert_int_equal(trace->schema, 1);
+    assert_int_equal(trace->wrong[TDMI_WRONG_TOO_LARGE], 1);
     read_long("", "[", 1 << 20, KERNEL("a", "1", "2"));
     assert_int_equal(trace->event_count, 1);
     read_long("{\"traceEvents\": [" KERNEL("a", "1", "2") ",", "        \n", 1 << 20, KERNEL("b", "1", "2") "]}");
