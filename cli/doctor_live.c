@@ -12,16 +12,21 @@ static void say(const char *line, void *arg)
     fprintf(stderr, "tandem doctor: %s\n", line);
 }
 
-/* Collects the traces and says where they are. */
+/* Prints what is wrong with the job, as soon as it is known: the job may go on for days. */
 static tdm_status examine(const cli_doctor_library *library, tdm_live *live, bool json)
 {
     const char *const *paths;
     int count;
-    const tdm_status status = library->live_collect(live, &paths, &count);
-    for (int i = 0; i < count && status == TDM_OK; i++)
-        printf(json ? "{\"trace\":\"%s\"}\n" : "%s\n", paths[i]);
-    fflush(stdout); /* the job may go on for days */
-    return status;
+    tdm_doctor_report *report;
+    tdm_status status = library->live_collect(live, &paths, &count);
+    if (status == TDM_OK)
+        status = library->doctor(paths, count, &report);
+    if (status != TDM_OK)
+        return status;
+    printf("%s%s", json ? library->json(report) : library->text(report), json ? "\n" : "");
+    fflush(stdout);
+    library->free(report);
+    return TDM_OK;
 }
 
 int cli_doctor_live_words(int argc, char **argv)

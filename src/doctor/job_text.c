@@ -80,7 +80,9 @@ static void introduce(const tdmi_case *c, tdm_doctor_report *report)
     if (backend[0] != '\0')
         snprintf(what + used, sizeof what - used, " over %.40s", backend);
     if (!first->has_steps)
-        snprintf(steps, sizeof steps, "no ProfilerStep: the whole trace counts as one iteration");
+        snprintf(steps, sizeof steps, "no ProfilerStep and no optimizer: the whole trace counts as one iteration");
+    else if (tdmi_steps_are_cut(first))
+        snprintf(steps, sizeof steps, "%zu iteration%s, each to the end of an optimizer's step", least, least == 1 ? "" : "s");
     else if (least != iterations)
         snprintf(steps, sizeof steps, "%zu to %zu iterations", least, iterations);
     else

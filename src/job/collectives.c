@@ -151,6 +151,8 @@ static tdm_status add_item(lists *all, const tdmi_rank *rank, uint32_t place, ui
     const uint32_t launch = gpu != TDMI_NONE ? rank->launch[gpu] : TDMI_NONE;
     const int64_t called_ns = tdmi_event_start(rank, launch != TDMI_NONE ? launch : event);
     const tdmi_collective *c = tdmi_event_collective(rank, event);
+    if (tdmi_steps_are_cut(rank) && (called_ns < rank->iteration[0].start_ns || called_ns >= rank->iteration[rank->iterations - 1].end_ns))
+        return TDM_OK; /* of the rests at both ends of the trace, whose length differs from rank to rank */
     if (all->items == all->item_capacity) {
         item *more = tdmi_realloc(all->item, (all->item_capacity * 2 + 64) * sizeof *more, "job");
         if (more == NULL)

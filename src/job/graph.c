@@ -104,8 +104,9 @@ static tdm_status end_iterations(tdmi_model *model, uint32_t place, const tdmi_n
         return TDM_ERR_NO_MEMORY;
     if (rank->iterations == 0)
         return TDM_OK;
-    const uint32_t first = rank->iteration[0].event;
-    uint32_t begin = first != TDMI_NONE ? nodes->begin[first] : nodes->points > 0 ? nodes->point[0].node : TDMI_NONE;
+    const uint32_t first = rank->iteration[0].event, before = tdmi_point_before(nodes, rank->iteration[0].start_ns);
+    uint32_t begin = first != TDMI_NONE ? nodes->begin[first]
+                     : nodes->points > 0 ? nodes->point[before != TDMI_NONE ? before : 0].node : TDMI_NONE;
     if (begin == TDMI_NONE)
         begin = tdmi_graph_node(model->graph, rank->iteration[0].start_ns);
     if (begin == UINT32_MAX)

@@ -24,8 +24,10 @@ tdm_status tdmi_job_create(const tdmi_job_traces *traces, tdmi_job **out)
         job->on_device |= rank->on_device;
         job->kinds |= rank->kinds;
     }
-    if (status == TDM_OK)
+    if (status == TDM_OK) {
+        tdmi_steps_agree(job);
         status = tdmi_collectives_line_up(job);
+    }
     if (status != TDM_OK) {
         tdmi_job_free(job);
         return status;

@@ -42,7 +42,7 @@ typedef enum tdmi_role {
 enum { TDMI_JOB_DDP = 1, TDMI_JOB_FSDP = 2, TDMI_JOB_ZERO = 4, TDMI_JOB_DATA_PARALLEL = 8 };
 
 typedef struct tdmi_iteration {
-    int64_t number;           /* of ProfilerStep#; 0: the whole trace is one */
+    int64_t number;           /* of ProfilerStep#, or counted from 1; 0: the whole trace is one */
     int64_t start_ns, end_ns; /* on the job's clock */
     uint32_t event;           /* its span; TDMI_NONE */
 } tdmi_iteration;
@@ -76,7 +76,7 @@ typedef struct tdmi_rank {
     bool on_device;            /* it has kernels; else the CPU does the work itself */
     tdmi_iteration *iteration;
     size_t iterations;
-    bool has_steps;            /* iteration[] is from ProfilerStep# */
+    bool has_steps;            /* iteration[] is from ProfilerStep#, or from the optimizer's steps: then they have no event */
     unsigned kinds;            /* TDMI_JOB_DDP ... */
 } tdmi_rank;
 
@@ -153,6 +153,13 @@ tdm_status tdmi_roles_give(tdmi_rank *rank);
 tdm_status tdmi_rank_prepare(tdmi_rank *rank);
 /* steps.c */
 tdm_status tdmi_steps_find(tdmi_rank *rank);
+/* Gives equal numbers to iterations that the optimizer's steps ended at one time. */
+void tdmi_steps_agree(tdmi_job *job);
+/* Whether the iterations are cut at the optimizer's steps. */
+static inline bool tdmi_steps_are_cut(const tdmi_rank *rank)
+{
+    return rank->has_steps && rank->iteration[0].event == TDMI_NONE;
+}
 /* collectives.c - also sets shift_ns of all ranks, so that a collective ends everywhere at once. */
 tdm_status tdmi_collectives_line_up(tdmi_job *job);
 

@@ -216,17 +216,6 @@ static tdm_status run_guarded(tdmi_job *j)
     return status;
 }
 
-/* A descriptor 0, 1 or 2 that is closed would become one of our pipes. */
-static void occupy_standard_descriptors(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= 2);
-    if (fd >= 0)
-        close(fd);
-}
-
 static void release(tdmi_job *j)
 {
     tdmi_nodes_leave(j->nodes);
@@ -284,7 +273,7 @@ tdm_status tdm_launch(const tdm_launch_options *options, int *exit_code)
     if (status != TDM_OK)
         return status;
     tdmi_config_warn_unknown();
-    occupy_standard_descriptors();
+    tdmi_process_occupy_standard();
     tdmi_job j = {.options = options, .port_holder = -1, .exit_code = -1};
     status = prepare(&j); /* a signal in here simply ends the process: nothing has been started */
     if (status == TDM_OK)

@@ -22,6 +22,9 @@ typedef struct tdmi_spawn {
  * 127, after writing `rank` and errno (two ints) to `report`, which must be close-on-exec. Async-signal-safe in the child. */
 tdm_status tdmi_process_spawn(const tdmi_spawn *spawn, int rank, int report, pid_t *out);
 
+/* Before anything is opened: a descriptor 0, 1 or 2 that is closed would become one of our pipes. */
+void tdmi_process_occupy_standard(void);
+
 typedef struct tdmi_process {
     pid_t pid, parent, group, session;
 } tdmi_process;

@@ -26,7 +26,9 @@
 #define TRACE_MS 500           /* without steps */
 #define TRACE_BYTES ((size_t)200 << 20) /* that a rank's trace should not be larger than */
 #define TRACE_PATIENCE_S 30.0
-#define TRIES 3
+#define TRIES 4                  /* the last one by time */
+#define JITTER_S 0.1             /* of polls, on a machine that has other work */
+#define WIDER 3                  /* each further try */
 #define END_NS (3 * TDMI_NS_PER_S)
 
 typedef struct crew {
@@ -139,6 +141,16 @@ static tdm_status muster(tdm_live *live, crew *c)
     }
 }
 
+/* Ranks of other machines have daemons of their own. */
+static void say_what_is_seen(const tdm_live *live, const crew *c)
+{
+    int size = 0;
+    for (size_t i = 0; i < live->roll.count; i++)
+        size = live->roll.of[i].rank >= 0 && live->roll.of[i].size > size ? live->roll.of[i].size : size;
+    if (size > tdmi_roll_expected(&live->roll))
+        tdmi_live_say(live, "looking at the %zu ranks of this machine; the job has %d", c->count, size);
+}
+
 /* Without RANK: of the processes that were asked, those that make steps, or else those that work, are the ranks. */
 static void keep_workers(crew *c, const tdmi_glance *glances, bool steps)
 {
@@ -240,11 +252,12 @@ static bool met(const crew *c, tdmi_glance *glances)
     return begin_ns <= end_ns;
 }
 
-static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int iterations)
+static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int iterations, int wide)
 {
     const tdmi_turn turn = tdmi_turn_of(live, c->seats, c->count);
+    const double spread_s = c->count > 1 ? wide * ((double)turn.spread_ns / 1e9 + JITTER_S) : 0;
     const tdmi_request request = {
-        .iterations = iterations, .multiple = tdmi_request_multiple(p->step_s, (double)turn.spread_ns / 1e9, iterations), .duration_ms = LEARN_MS,
+        .iterations = iterations, .multiple = tdmi_request_multiple(p->step_s, spread_s, iterations), .duration_ms = LEARN_MS,
         .shapes = live->options.shapes, .stacks = live->options.stacks,
     };
     const double expected_s = (request.multiple + 2 * iterations) * p->step_s;
@@ -255,17 +268,19 @@ static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int itera
 
 static tdm_status ask_by_time(tdm_live *live, crew *c, const pace *p)
 {
-    const double fit_ms = p->second_bytes > 0 ? 1e3 * (double)TRACE_BYTES / p->second_bytes : TRACE_MS;
+    const double steps_ms = p->step_s * 1e3 * (live->options.iterations + 2), wanted_ms = steps_ms > TRACE_MS ? steps_ms : TRACE_MS;
+    const double rate = p->step_s > 0 ? p->step_bytes / p->step_s : p->second_bytes;
+    const double fit_ms = rate > 0 ? 1e3 * (double)TRACE_BYTES / rate : wanted_ms;
     const tdmi_turn turn = tdmi_turn_of(live, c->seats, c->count);
     const double begin_s = 2 * (double)turn.period_ns / 1e9 + 2; /* all have been asked by then, and their ticks of a second have passed */
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const tdmi_request request = {
         .start_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / TDMI_NS_PER_MS + (int64_t)(begin_s * 1e3),
-        .duration_ms = fit_ms < TRACE_MS ? (int)fit_ms + 1 : TRACE_MS, .shapes = live->options.shapes, .stacks = live->options.stacks,
+        .duration_ms = (int)(fit_ms < wanted_ms ? fit_ms : wanted_ms) + 1, .shapes = live->options.shapes, .stacks = live->options.stacks,
     };
-    tdmi_live_say(live, "no steps of an optimizer of torch.optim to count: asking %zu rank%s for %d ms, in %.0f s", c->count, c->count > 1 ? "s" : "",
-                  request.duration_ms, begin_s);
+    tdmi_live_say(live, "%sasking %zu rank%s for %d ms, in %.0f s", p->step_s > 0 ? "" : "no steps of an optimizer of torch.optim to count: ", c->count,
+                  c->count > 1 ? "s" : "", request.duration_ms, begin_s);
     return tdmi_ask(live, c->seats, c->count, request, "rank%d", TRACE_PATIENCE_S + begin_s);
 }
 
@@ -290,11 +305,11 @@ static void remove_files(crew *c)
 static tdm_status trace(tdm_live *live, crew *c, const pace *p, tdmi_glance *glances)
 {
     const int iterations = p->step_s > 0 ? bearable(live, p) : 0;
-    for (int attempt = 0; attempt < TRIES; attempt++) {
+    for (int attempt = 0, wide = 1; attempt < TRIES; attempt++, wide *= WIDER) {
         const bool by_steps = p->step_s > 0 && attempt < TRIES - 1;
         tdm_status status = check_all_are_there(live, c);
         if (status == TDM_OK)
-            status = by_steps ? ask_by_steps(live, c, p, iterations) : ask_by_time(live, c, p);
+            status = by_steps ? ask_by_steps(live, c, p, iterations, wide) : ask_by_time(live, c, p);
         if (status != TDM_OK)
             return status;
         if (met(c, glances))
@@ -344,8 +359,10 @@ tdm_status tdm_live_collect(tdm_live *live, const char *const **paths_out, int *
     tdmi_glance *glances = tdmi_calloc(TDMI_SEATS_MAX, sizeof *glances, "live job");
     pace p = {0};
     tdm_status status = c.seats != NULL && glances != NULL ? muster(live, &c) : TDM_ERR_NO_MEMORY;
-    if (status == TDM_OK)
+    if (status == TDM_OK) {
+        say_what_is_seen(live, &c);
         status = learn(live, &c, glances, &p);
+    }
     if (status == TDM_OK)
         status = trace(live, &c, &p, glances);
     if (status == TDM_OK)

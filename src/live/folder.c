@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +15,28 @@
 #include <unistd.h>
 
 #define PREFIX "tandem-doctor-"
-#define OPEN_AT_ONCE 16 /* by nftw */
+#define TRACES "traces"
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+/* The files in it, and it; no folder in it is entered: the job's user may write there, and could lead root elsewhere. */
+static void remove_flat(const char *path)
 {
-    (void)info;
-    (void)kind;
-    (void)where;
-    (void)remove(path); /* what cannot go keeps its folder */
-    return 0;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        unlinkat(fd, entry->d_name, 0);
+    if (dir != NULL)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    rmdir(path);
 }
 
-static void remove_tree(const char *path)
+static void remove_both(const char *path)
 {
-    nftw(path, remove_one, OPEN_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+    char traces[512];
+    snprintf(traces, sizeof traces, "%s/" TRACES, path);
+    remove_flat(traces);
+    remove_flat(path);
 }
 
 /* Those of this user that nobody holds. */
@@ -46,7 +53,7 @@ static void remove_left(const char *base)
         if (fd < 0)
             continue;
         if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            remove_tree(path);
+            remove_both(path);
         close(fd);
     }
     if (dir != NULL)
@@ -67,7 +74,7 @@ tdm_status tdmi_folder_make(tdmi_folder *out)
         return tdmi_fail_errno(TDM_ERR_SYSTEM, error, "cannot make a folder in %s; set TMPDIR to one that can be written", base);
     }
     out->lock = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    snprintf(out->traces, sizeof out->traces, "%s/traces", out->path);
+    snprintf(out->traces, sizeof out->traces, "%s/" TRACES, out->path);
     if (out->lock < 0 || flock(out->lock, LOCK_EX | LOCK_NB) != 0 || mkdir(out->traces, 0700) != 0) {
         const int error = errno;
         tdmi_folder_remove(out);
@@ -78,8 +85,8 @@ tdm_status tdmi_folder_make(tdmi_folder *out)
 
 tdm_status tdmi_folder_give(const tdmi_folder *folder, uid_t user)
 {
-    if (chown(folder->traces, user, (gid_t)-1) != 0 || chown(folder->path, user, (gid_t)-1) != 0)
-        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot give %s to user number %lld, whose job is to write there", folder->path,
+    if (chown(folder->traces, user, (gid_t)-1) != 0 || chmod(folder->path, 0711) != 0)
+        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot give %s to user number %lld, whose job is to write there", folder->traces,
                                (long long)user);
     return TDM_OK;
 }
@@ -92,7 +99,7 @@ void tdmi_folder_trace(const tdmi_folder *folder, const char *name, char *out, s
 void tdmi_folder_remove(tdmi_folder *folder)
 {
     if (folder->path[0] != '\0')
-        remove_tree(folder->path);
+        remove_both(folder->path);
     if (folder->lock >= 0)
         close(folder->lock);
     *folder = (tdmi_folder){.lock = -1};

@@ -14,7 +14,7 @@ typedef struct tdmi_folder {
 
 /* In TMPDIR, else in /tmp; nobody but its owner may enter. Removes those whose owners were killed. */
 tdm_status tdmi_folder_make(tdmi_folder *out);
-/* Gives it, with all that is in it, to the user whose job is to write there. */
+/* Gives its folder of traces to the user whose job is to write there. */
 tdm_status tdmi_folder_give(const tdmi_folder *folder, uid_t user);
 /* The name of a file in its folder of traces. */
 void tdmi_folder_trace(const tdmi_folder *folder, const char *name, char *out, size_t nbytes);

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "launch/process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -138,22 +139,32 @@ static tdm_status start(tdm_live *live)
     tdm_status status = tdmi_daemon_open(live->folder.path, &live->daemon);
     live->period_ns = STARTED_PERIOD_NS;
     if (status == TDM_OK)
-        status = tdmi_started_begin(live->options.argv, &live->folder, live->options.output_to_errors ? STDERR_FILENO : -1, &live->outer_mask, &live->job);
+        status = tdmi_started_begin(&(tdmi_start){.argv = live->options.argv, .folder = &live->folder, .mask = &live->outer_mask,
+                                                  .output = live->options.output_to_errors ? STDERR_FILENO : -1,
+                                                  .ignore_hangup = live->ignores_hangup}, &live->job);
     live->target.root = live->job.pid;
     return status;
 }
 
 static tdm_status take_signals(tdm_live *live)
 {
-    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
+    static const int handled[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
+    struct sigaction hangup;
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
         sigaddset(&set, handled[i]);
+    sigaction(SIGHUP, NULL, &hangup);
+    live->ignores_hangup = hangup.sa_handler == SIG_IGN;
+    if (!live->ignores_hangup)
+        sigaddset(&set, SIGHUP);
     live->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (live->signals < 0)
         return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot receive signals");
     pthread_sigmask(SIG_BLOCK, &set, &live->outer_mask);
+    sigaction(SIGPIPE, &ignore, &live->outer_pipe); /* who reads the report may go: the job goes on */
+    sigaction(SIGCHLD, &normal, &live->outer_child); /* ignored, it would let waitpid see nothing */
     return TDM_OK;
 }
 
@@ -164,6 +175,7 @@ tdm_status tdm_live_begin(const tdm_live_options *options, tdm_live **out)
     tdm_live *live = tdmi_calloc(1, sizeof *live, "live job");
     if (live == NULL)
         return TDM_ERR_NO_MEMORY;
+    tdmi_process_occupy_standard();
     *live = (tdm_live){.options = *options, .daemon.fd = -1, .folder.lock = -1, .signals = -1, .turned_ns = tdmi_now_ns()};
     tdm_status status = take_signals(live);
     if (status == TDM_OK)
@@ -242,6 +254,8 @@ void tdm_live_end(tdm_live *live, int *exit_code)
             ; /* what came too late must not end the caller */
         close(live->signals);
         pthread_sigmask(SIG_SETMASK, &live->outer_mask, NULL);
+        sigaction(SIGPIPE, &live->outer_pipe, NULL);
+        sigaction(SIGCHLD, &live->outer_child, NULL);
     }
     tdmi_free(live);
 }

@@ -18,7 +18,9 @@ struct tdm_live {
     int64_t period_ns;      /* of polls, as the job was told; what is seen of it counts more */
     int64_t turned_ns;      /* end of the last turn */
     int signals;            /* descriptor */
+    bool ignores_hangup;    /* nohup */
     sigset_t outer_mask;
+    struct sigaction outer_pipe, outer_child;
     int interrupted;        /* the signal that asked to end; 0: none */
     bool under_way;         /* some rank was given a request that may still be carried out */
     char **paths;           /* [path_count] of traces that are there */

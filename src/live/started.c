@@ -61,24 +61,24 @@ static tdm_status spawn(const tdmi_spawn *spawn, tdmi_started *out)
     return status;
 }
 
-tdm_status tdmi_started_begin(const char *const *argv, const tdmi_folder *folder, int output, const sigset_t *mask, tdmi_started *out)
+tdm_status tdmi_started_begin(const tdmi_start *start, tdmi_started *out)
 {
     *out = (tdmi_started){0};
-    snprintf(out->mark, sizeof out->mark, "KINETO_IPC_SOCKET_DIR=%s", folder->path);
+    snprintf(out->mark, sizeof out->mark, "KINETO_IPC_SOCKET_DIR=%s", start->folder->path);
     out->marks[0] = out->mark;
     tdmi_program program;
     char **environment = NULL;
-    tdm_status status = tdmi_program_find(argv, &program);
+    tdm_status status = tdmi_program_find(start->argv, &program);
     if (status != TDM_OK)
         return status;
-    status = make_environment(folder, out->mark, &environment);
+    status = make_environment(start->folder, out->mark, &environment);
     if (status == TDM_OK)
         status = tdmi_guardian_start(out->marks, 1, &out->guardian);
     if (status == TDM_OK) {
         /* What is piped in is the command's. A terminal belongs to this process's session and cannot be read from its own. */
         const int input = isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
-        status = spawn(&(tdmi_spawn){.path = program.path, .argv = program.argv, .environment = environment, .input = input, .output = output,
-                                     .errors = -1, .signals = mask}, out);
+        status = spawn(&(tdmi_spawn){.path = program.path, .argv = program.argv, .environment = environment, .input = input,
+                                     .output = start->output, .errors = -1, .signals = start->mask, .ignore_hangup = start->ignore_hangup}, out);
         if (input >= 0)
             close(input);
         if (status == TDM_OK)

@@ -17,8 +17,16 @@ typedef struct tdmi_started {
     const char *marks[1];
 } tdmi_started;
 
-/* argv: NULL at the end. output: descriptor for its stdout, -1: this process's. mask: its signals.   Errors  TDM_ERR_INVALID no such command */
-tdm_status tdmi_started_begin(const char *const *argv, const tdmi_folder *folder, int output, const sigset_t *mask, tdmi_started *out);
+typedef struct tdmi_start {
+    const char *const *argv; /* NULL at the end */
+    const tdmi_folder *folder;
+    const sigset_t *mask;    /* of its signals */
+    int output;              /* descriptor for its stdout; -1: this process's */
+    bool ignore_hangup;      /* nohup stays in force */
+} tdmi_start;
+
+/* Errors  TDM_ERR_INVALID no such command | TDM_ERR_SYSTEM */
+tdm_status tdmi_started_begin(const tdmi_start *start, tdmi_started *out);
 void tdmi_started_signal(const tdmi_started *started, int signal); /* to its process group: children may have groups of their own */
 void tdmi_started_reap(tdmi_started *started);                     /* notes its end, if it has ended */
 /* Kills what is left of it after `grace_s`, and lets the guardian go. */

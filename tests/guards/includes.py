@@ -63,7 +63,7 @@ HOMES = {
 # Headers of C, POSIX, Linux and the compiler are free everywhere.
 SYSTEM = re.compile(
     r"(sys|linux|netinet|arpa|net|bits)/\w+\.h|\w*intrin\.h|cpuid\.h|arm_neon\.h|"
-    r"(assert|ctype|dirent|dlfcn|endian|errno|fcntl|fenv|float|ftw|getopt|argp|glob|grp|ifaddrs|inttypes|limits|locale|math|netdb|"
+    r"(assert|ctype|dirent|dlfcn|endian|errno|fcntl|fenv|float|getopt|argp|glob|grp|ifaddrs|inttypes|limits|locale|math|netdb|"
     r"poll|pthread|pwd|sched|semaphore|setjmp|signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|"
     r"stdnoreturn|string|strings|syslog|termios|time|uchar|unistd|wchar|wordexp)\.h")
 

@@ -175,11 +175,70 @@ static void an_empty_trace_is_a_job_without_anything(void **state)
     end();
 }
 
+/* A trace that a daemon asked for: from the end of one step of the optimizer to that of another, and a rest. */
+static void asked_for(int rank, int late, int iterations)
+{
+    for (int i = 0; i < iterations; i++) {
+        host(rank, "cpu_op", "aten::addmm", late + i * 10000, late + i * 10000 + 6000);
+        host_on(rank, 2, "user_annotation", "gloo:all_reduce", late + i * 10000 + 2000, i * 10000 + 8000);
+        host(rank, "user_annotation", "Optimizer.step#SGD.step", i * 10000 + 9000, i * 10000 + 10000);
+    }
+    host(rank, "cpu_op", "aten::addmm", iterations * 10000 + 500, iterations * 10000 + 800);
+}
+
+static void without_profiler_steps_the_optimizer_cuts(void **state)
+{
+    (void)state;
+    begin(2);
+    asked_for(0, 0, 4);
+    asked_for(1, 1000, 4);
+    host_on(1, 2, "user_annotation", "gloo:all_reduce", 40700, 40800); /* of a fifth iteration, which rank 0 does not show */
+    tdmi_job *job = play();
+    for (size_t r = 0; r < 2; r++) {
+        assert_true(job->rank[r].has_steps);
+        assert_true(tdmi_steps_are_cut(&job->rank[r]));
+        assert_int_equal(job->rank[r].iterations, 4);
+        assert_int_equal(job->rank[r].iteration[0].number, 1);
+        assert_int_equal(job->rank[r].iteration[3].end_ns - job->rank[r].iteration[2].end_ns, 10000000);
+    }
+    assert_int_equal(job->meetings, 4);
+    for (size_t m = 0; m < 4; m++)
+        assert_int_equal(job->meeting[m].count, 2);
+    end();
+}
+
+static void a_first_iteration_that_is_not_whole_is_none_and_ranks_agree_by_time(void **state)
+{
+    (void)state;
+    begin(2);
+    for (int i = 0; i < 4; i++) {
+        for (int r = 0; r < 2; r++) {
+            if (r == 1 && i == 0)
+                continue; /* its trace begins after this one's end */
+            for (int op = 0; op < 10; op++)
+                if (i > 1 || op > 7) /* and begins within an iteration */
+                    host(r, "cpu_op", "aten::addmm", i * 10000 + op * 800, i * 10000 + op * 800 + 500);
+            host(r, "user_annotation", "Optimizer.step#Adam.step", i * 10000 + 9000, i * 10000 + 9900);
+            host(r, "user_annotation", "Optimizer.step#Outer.step", i * 10000 + 8900, i * 10000 + 10000);
+        }
+    }
+    tdmi_job *job = play();
+    assert_int_equal(job->rank[1].iterations, 2);
+    const tdmi_rank *first = &job->rank[0], *second = &job->rank[1];
+    for (size_t i = 0; i < first->iterations; i++)
+        for (size_t k = 0; k < second->iterations; k++)
+            assert_int_equal(first->iteration[i].number == second->iteration[k].number, first->iteration[i].end_ns == second->iteration[k].end_ns);
+    assert_int_equal(second->iteration[0].end_ns - second->iteration[0].start_ns, 10000000);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(communication_is_known_under_every_name),
         cmocka_unit_test(kernels_that_only_sound_like_it_compute),
+        cmocka_unit_test(without_profiler_steps_the_optimizer_cuts),
+        cmocka_unit_test(a_first_iteration_that_is_not_whole_is_none_and_ranks_agree_by_time),
         cmocka_unit_test(idle_time_is_split_by_what_the_host_did),
         cmocka_unit_test(clocks_that_are_apart_make_no_late_rank),
         cmocka_unit_test(collectives_are_matched_from_the_end_of_an_iteration),
