@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 
 #define HEAD_BYTES ((size_t)1 << 16)
+#define SEARCHED_NAMED ((size_t)4096)  /* heads: NCCL's lines may stand far down in a job's log, behind those of installers and loaders */
+#define SEARCHED_IN_FOLDER ((size_t)64)
 
 static tdm_status add(tdmi_inputs *inputs, tdmi_input_kind kind, const char *path)
 {
@@ -58,6 +60,17 @@ static bool is_trace(const char *head, size_t nbytes, bool was_named)
     return has && at < nbytes && (head[at] == '{' || head[at] == '[');
 }
 
+/* Whether a text, whose beginning was read, has a line of NCCL further down. A line on the border of two pieces is missed; there are more. */
+static bool has_nccl_line(FILE *file, char *head, size_t nbytes, size_t pieces)
+{
+    bool found = false;
+    for (size_t i = 0; i < pieces && nbytes == HEAD_BYTES && !found && memchr(head, '\0', nbytes) == NULL; i++) {
+        nbytes = fread(head, 1, HEAD_BYTES, file);
+        found = tdmi_nccl_log_is(head, nbytes);
+    }
+    return found;
+}
+
 /* *kind_out: TDMI_INPUT_KINDS where the file is of none. */
 static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_kind *kind_out)
 {
@@ -65,14 +78,19 @@ static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_
     if (file == NULL)
         return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s", path);
     const size_t nbytes = fread(head, 1, HEAD_BYTES, file);
-    fclose(file);
     *kind_out = is_recording(head, nbytes)                           ? TDMI_INPUT_RECORDING
                 : tdmi_flight_is_dump((const uint8_t *)head, nbytes) ? TDMI_INPUT_FLIGHT
                 : tdmi_nccl_log_is(head, nbytes)                     ? TDMI_INPUT_NCCL_LOG
-                : is_trace(head, nbytes, was_named)                  ? TDMI_INPUT_TRACE
+                : is_trace(head, nbytes, false)                      ? TDMI_INPUT_TRACE
                                                                      : TDMI_INPUT_KINDS;
     if (*kind_out == TDMI_INPUT_KINDS && was_named && tdmi_flight_is_pickle((const uint8_t *)head, nbytes))
         *kind_out = TDMI_INPUT_FLIGHT; /* its reader says what is wrong with it */
+    const bool may_be_trace = is_trace(head, nbytes, was_named);
+    if (*kind_out == TDMI_INPUT_KINDS && has_nccl_line(file, head, nbytes, was_named ? SEARCHED_NAMED : SEARCHED_IN_FOLDER))
+        *kind_out = TDMI_INPUT_NCCL_LOG;
+    if (*kind_out == TDMI_INPUT_KINDS && may_be_trace)
+        *kind_out = TDMI_INPUT_TRACE;
+    fclose(file);
     return TDM_OK;
 }
 

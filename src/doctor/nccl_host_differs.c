@@ -54,7 +54,9 @@ static const char *variable(const tdmi_nccl_log *log, const tdmi_nccl_ways *ways
     for (uint32_t v = 0; v < log->variables; v++)
         if (log->variable[v].host == h && log->variable[v].echoed && strcmp(log->variable[v].name, name) == 0)
             value = log->variable[v].value;
-    return value != NULL ? value : "not set";
+    const bool has_start =
+        log->host[h].bootstrap[0] != '\0' || log->host[h].network[0] != '\0'; /* else the log lacks what NCCL says at first */
+    return value != NULL ? value : has_start ? "not set" : NULL;
 }
 
 static const trait traits[] = {
@@ -92,11 +94,14 @@ static void add(const tdmi_nccl_log *log, const trait *t, const char *const *val
                 tdm_doctor_report *report)
 {
     char hosts[256], text[1024];
-    uint32_t h = 0;
+    uint32_t h = 0, differ = 0;
     while (!which[h])
         h++;
+    for (uint32_t o = 0; o < log->hosts; o++)
+        differ += which[o];
     tdmi_nccl_hosts_text(log, which, hosts, sizeof hosts);
-    snprintf(text, sizeof text, "%s differs from the other hosts in %s: %.200s, not %.200s", hosts, t->name, values[h], common);
+    snprintf(text, sizeof text, "%s differ%s from the other hosts in %s: %.200s; the others: %.200s", hosts, differ == 1 ? "s" : "",
+             t->name, values[h], common);
     tdmi_nccl_add(
         report, "nccl_host_differs", TDMI_WARNING, -1,
         json_pack("{s:o, s:s, s:s, s:s}", "hosts", tdmi_nccl_hosts_json(log, which), "what", t->name, "value", values[h], "others", common),

@@ -38,6 +38,11 @@ static bool find_inside(const char *list, char out[33])
     return false;
 }
 
+static bool uses_sockets(const tdmi_nccl_log *log, const tdmi_nccl_ways *ways, uint32_t h)
+{
+    return ways[h].sockets > 0 || strcmp(log->host[h].network, "Socket") == 0;
+}
+
 /* Sockets of all interfaces carry data where the network is Socket; elsewhere only the bootstrap's matters. */
 static bool host_has(const tdmi_nccl_log *log, uint32_t h, bool sockets, char name[33], const char **use)
 {
@@ -65,7 +70,7 @@ void tdmi_find_nccl_wrong_interface(const tdmi_nccl_log *log, tdm_doctor_report 
          h++) { /* on one host every interface will do */
         char name[33], other_name[33], hosts[256], text[512];
         const char *use, *other_use;
-        if (which[h] || !host_has(log, h, ways[h].sockets > 0, name, &use))
+        if (which[h] || !host_has(log, h, uses_sockets(log, ways, h), name, &use))
             continue;
         bool *same = tdmi_calloc(log->hosts + 1, sizeof *same, "doctor");
         if (same == NULL) {
@@ -73,7 +78,7 @@ void tdmi_find_nccl_wrong_interface(const tdmi_nccl_log *log, tdm_doctor_report 
             break;
         }
         for (uint32_t o = h; o < log->hosts; o++)
-            if (host_has(log, o, ways[o].sockets > 0, other_name, &other_use) && strcmp(name, other_name) == 0)
+            if (host_has(log, o, uses_sockets(log, ways, o), other_name, &other_use) && strcmp(name, other_name) == 0)
                 same[o] = which[o] = true;
         tdmi_nccl_hosts_text(log, same, hosts, sizeof hosts);
         snprintf(text, sizeof text, "%s: NCCL uses the interface %s (%s), which does not leave the host", hosts, name, use);

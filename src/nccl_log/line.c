@@ -11,7 +11,8 @@ static bool is_digit(char c)
 
 static bool is_of_a_host(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.';
+    /* "<" and ">": logs in reports often have "<host>" for the name */
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.' || c == '<' || c == '>';
 }
 
 /* Number of `digits` digits at `at`, or -1. */

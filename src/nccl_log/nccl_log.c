@@ -178,7 +178,7 @@ bool tdmi_nccl_log_is(const char *bytes, size_t nbytes)
     const tdmi_span rest = {bytes, nbytes};
     tdmi_nccl_record record;
     size_t at = 0;
-    if (nbytes == 0 || *bytes == '{' || memchr(bytes, '\0', nbytes) != NULL)
+    if (nbytes == 0 || memchr(bytes, '\0', nbytes) != NULL)
         return false;
     return tdmi_span_has(rest, "NCCL version 2.") || tdmi_nccl_next_record(rest, &at, &known, &record);
 }

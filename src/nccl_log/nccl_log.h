@@ -156,7 +156,7 @@ tdm_status tdmi_nccl_log_line(tdmi_nccl_log *log, const char *line, size_t nbyte
 tdm_status tdmi_nccl_log_finish(tdmi_nccl_log *log);
 void tdmi_nccl_log_free(tdmi_nccl_log *log); /* NULL is fine */
 
-/* Whether the first bytes of a file are such a log's. */
+/* Whether there is a line of NCCL in a piece of a text. */
 bool tdmi_nccl_log_is(const char *bytes, size_t nbytes);
 
 /* ---- questions ---- */

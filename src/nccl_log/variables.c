@@ -284,6 +284,10 @@ static const struct {
 } owners[] = {
     {"NCCL_SHARP_", "NVIDIA's SHARP plugin (nccl-rdma-sharp-plugins)"},
     {"NCCL_UCX_", "NVIDIA's UCX plugin (nccl-rdma-sharp-plugins)"},
+    {"NCCL_IBEXT_", "NVIDIA's network plugin (nccl-rdma-sharp-plugins)"},
+    {"NCCL_IB_IS_GLOBAL", "NVIDIA's network plugin (nccl-rdma-sharp-plugins)"},
+    {"NCCL_SHIMNET_", "Google's network plugin"},
+    {"NCCL_TUNER_CONFIG_PATH", "Google's tuner plugin"},
     {"NCCL_PLUGIN_P2P", "NVIDIA's network plugin (nccl-rdma-sharp-plugins)"},
     {"NCCL_FASTRAK_", "Google's FasTrak plugin"},
     {"NCCL_GPUDIRECTTCPX_", "Google's GPUDirect-TCPX plugin"},

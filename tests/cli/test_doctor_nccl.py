@@ -94,6 +94,8 @@ check({(w["kind"], w["pairs"], w["channels"]) for w in report["nccl"]["ways"]} =
 apart = Job()
 report = doctor(*["\n".join(apart.of_rank(r)) + "\n" for r in range(4)])
 check(ids(report) == [] and report["ranks"] == 4 and report["nccl"]["communicators"][0]["seen"] == 4, "one file a rank", str(report))
+report = doctor("{'loss': 2.5}\n" + "Collecting something (from somebody)\n" * 30000 + Job().text())
+check(ids(report) == [] and report.get("ranks") == 4, "NCCL's lines a megabyte down", str(report)[:200])
 random.seed(7)
 whole = Job(version="2.27.5").text()
 for _ in range(40):
@@ -173,9 +175,12 @@ silent("NVLS there", Job(variables={"NCCL_NVLS_ENABLE": "1"}, nvls=True, extra={
 found("nccl_mixed_versions", Job(versions={3: "2.19.4"}), "rank 3 (node2)", "2.19.4", "2.18.3")
 found("nccl_mixed_versions", Job(version="2.23.4", extra={0: [("WARN", "Mismatched NCCL version detected : rank 0 version 22304 rank 3 version 22105")]}), "rank 3 version 22105")
 
-found("nccl_host_differs", Job(hosts=3, host_changes={1: {"driver": 11080}}), "node2", "11080", "12040", what="the CUDA driver")
+found("nccl_host_differs", Job(hosts=3, host_changes={1: {"driver": 11080}}), "node2 differs", "11080; the others: 12040", what="the CUDA driver")
 found("nccl_host_differs", Job(hosts=3, host_changes={1: {"variables": {"NCCL_ALGO": "Ring"}}}), "node2", "NCCL_ALGO", "Ring")
 found("nccl_host_differs", Job(hosts=3, host_changes={0: {"variables": {"NCCL_SOCKET_IFNAME": "eth1"}}}), "node1", "NCCL_SOCKET_IFNAME")
+
+report = doctor(Job(variables={"NCCL_IB_HCA": "mlx5"}).text() + "node9:77:78 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\n")
+check("nccl_host_differs" not in ids(report), "a host whose start the log lacks", str(ids(report)))
 
 # ---- who failed first, and whom it lost ----
 status = {"2.4.8": "NET/IB : Got completion with error 12, opcode 1, len 32631, vendor err 129",

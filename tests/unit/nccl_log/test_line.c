@@ -39,6 +39,10 @@ static void a_head_is_found_behind_any_prefix(void **state)
         {"2025-11-30T12:34:56.789Z stdout F node1:17:18 [3] NCCL INFO hello", -1, true},
         {"[rank3]:[2025-11-30 12:34:56] node1:17:18 [3] NCCL INFO hello", 3, true},
     };
+    tdmi_nccl_record hidden;
+    size_t start = 0;
+    assert_true(next("<cluster_name>:919:1150 [0] NCCL INFO hello", &start, &hidden)); /* as reports have it */
+    assert_true(tdmi_span_is(hidden.host, "<cluster_name>"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tdmi_nccl_record record;
         size_t at = 0;
