@@ -136,12 +136,35 @@ static bool is_equality(const tdmi_node *condition)
     return condition->kind == TDMI_PY_Compare && (strcmp(condition->text, "Eq") == 0 || strcmp(condition->text, "NotEq") == 0);
 }
 
+/* K - 1, where the loop counts to K. */
+static bool is_last_turn(const tdmi_node *number)
+{
+    return number->kind == TDMI_PY_BinOp && strcmp(number->text, "Sub") == 0 && tdmi_is_number(tdmi_child(number, TDMI_IN_right), 1);
+}
+
+/* Whether a condition on a loop's counter holds in its last turn (k == K - 1, k != 0, k > 0); false where that is not certain. */
+static bool holds_in_last_turn(const tdmi_node *condition, bool when, const tdmi_node *loop)
+{
+    const tdmi_node *counter = loop->kind == TDMI_PY_For ? tdmi_child(loop, TDMI_IN_target) : NULL;
+    if (counter == NULL || counter->kind != TDMI_PY_Name || condition->kind != TDMI_PY_Compare || tdmi_children(condition, TDMI_IN_comparators) != 1)
+        return false;
+    const tdmi_node *left = tdmi_child(condition, TDMI_IN_left), *right = tdmi_child(condition, TDMI_IN_comparators);
+    const char *op = condition->text;
+    if (!tdmi_ends_in(left, counter->text) || left->kind != TDMI_PY_Name)
+        return false;
+    if (is_last_turn(right))
+        return when ? strcmp(op, "Eq") == 0 || strcmp(op, "GtE") == 0 : strcmp(op, "NotEq") == 0 || strcmp(op, "Lt") == 0;
+    if (tdmi_is_number(right, 0))
+        return when ? strcmp(op, "NotEq") == 0 || strcmp(op, "Gt") == 0 : strcmp(op, "Eq") == 0;
+    return false;
+}
+
 /* Whether no_sync, in force where `condition` is `when`, covers the turn of the step. False where that is not certain. */
 static bool covers_step(const tdmi_script *script, const tdmi_node *condition, bool when, const accumulation *at)
 {
     bool negated = !when, step_negated = false;
     if (at->test == NULL)
-        return false;
+        return holds_in_last_turn(through_variable(script, condition), when, at->loop);
     condition = plain(through_variable(script, condition), &negated);
     const tdmi_node *test = plain(at->test, &step_negated);
     if (same_expression(condition, test, false) && (is_equality(condition) || condition->kind == TDMI_PY_Name))
@@ -201,6 +224,20 @@ static void check_forward(tdmi_lint *lint, const tdmi_node *with, const tdmi_nod
         }
 }
 
+/* The optimizer's step that follows a `with no_sync()` in its loop, with no backward() that averages in between; NULL: none. */
+static const tdmi_call *step_without_average(const tdmi_script *script, const tdmi_node *with)
+{
+    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
+        if (call->node < tdmi_end(with) || tdmi_function_around(call->node) != tdmi_function_around(with))
+            continue;
+        if (tdmi_is_backward(call) || call->function != NULL) /* a function may have one */
+            return NULL;
+        if (tdmi_is_optimizer_step(script, call))
+            return tdmi_loop_around(call->node) == tdmi_loop_around(with) ? call : NULL;
+    }
+    return NULL;
+}
+
 /* The if around a `with no_sync()` that has no condition of its own. */
 static const tdmi_node *outer_condition(const tdmi_node *with, bool *when)
 {
@@ -226,9 +263,13 @@ static void check_with(tdmi_lint *lint, const tdmi_node *with)
         const tdmi_call *step = call_within(script, with, tdmi_is_optimizer_step);
         if (condition == NULL)
             condition = outer_condition(with, &when);
+        const tdmi_call *after = condition == NULL ? step_without_average(script, with) : NULL;
         if (step != NULL && condition == NULL && !tdmi_are_alternatives(backward->node, step->node))
             tdmi_lint_say(lint, TDMI_RULE_NO_SYNC_ON_LAST, with, "the optimizer steps inside no_sync, in line %d: no gradient is ever averaged",
                           step->node->line);
+        else if (step == NULL && after != NULL)
+            tdmi_lint_say(lint, TDMI_RULE_NO_SYNC_ON_LAST, with, "every backward() before the step in line %d is inside no_sync: no gradient is ever averaged",
+                          after->node->line);
         else if (condition != NULL && find(script, backward, &at) && covers_step(script, condition, when, &at))
             tdmi_lint_say(lint, TDMI_RULE_NO_SYNC_ON_LAST, with,
                           "no_sync holds in the turn in which the optimizer steps (line %d), and not in the others", at.step->node->line);
@@ -255,7 +296,11 @@ static bool is_mean_loss(const tdmi_script *script, const tdmi_node *value)
     const tdmi_call *call = tdmi_call_at(script, value);
     if (call == NULL || tdmi_keyword(value, "reduction") != NULL)
         return false;
-    const tdmi_node *criterion = tdmi_value_of(script, tdmi_child(value, TDMI_IN_func));
+    const tdmi_node *function = tdmi_child(value, TDMI_IN_func), *criterion = tdmi_value_of(script, function);
+    size_t count;
+    const tdmi_binding *all = tdmi_bindings_of(script, function, &count);
+    if (count == 1 && all[0].kind == TDMI_BIND_ARGUMENT) /* given to the function: by its name */
+        return strcmp(function->text, "criterion") == 0 || strcmp(function->text, "loss_fn") == 0 || strcmp(function->text, "loss_func") == 0;
     const tdmi_call *made = criterion != NULL ? tdmi_call_at(script, criterion) : NULL;
     return is_named_loss(call->name) || (made != NULL && is_named_loss(made->name) && tdmi_keyword(criterion, "reduction") == NULL);
 }
@@ -303,10 +348,12 @@ void tdmi_lint_accumulation(tdmi_lint *lint)
     const tdmi_script *script = &lint->script;
     const tdmi_syntax *syntax = script->syntax;
     const bool decided = decides_sync(script) || tdmi_find_call(script, tdmi_is_ddp) == NULL;
+    const tdmi_call *said = NULL;
     accumulation at;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
-        if (!tdmi_is_backward(call) || !find(script, call, &at))
+        if (!tdmi_is_backward(call) || !find(script, call, &at) || at.step == said)
             continue;
+        said = at.step; /* backward() in two branches is one */
         if (!decided)
             tdmi_lint_say(lint, TDMI_RULE_ACCUMULATION_WITHOUT_NO_SYNC, call->node,
                           "each backward() averages the gradients of all ranks; the optimizer steps once in several, in line %d", at.step->node->line);

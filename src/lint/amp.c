@@ -77,7 +77,7 @@ static const tdmi_call *scaler_call(const tdmi_script *script, const char *metho
 static void check_step(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
-    if (scaler_call(script, "step") != NULL)
+    if (scaler_call(script, "step") != NULL || tdmi_find_call(script, tdmi_is_scaler) == NULL) /* made elsewhere: it may be another kind */
         return;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
         if (tdmi_is_optimizer_step(script, call) && scaled_before(script, call->node) != NULL) {
@@ -118,6 +118,6 @@ void tdmi_lint_amp(tdmi_lint *lint)
             check_autocast(lint, call);
     }
     check_step(lint);
-    if (step != NULL && scaler_call(script, "update") == NULL)
+    if (step != NULL && scaler_call(script, "update") == NULL && tdmi_find_call(script, tdmi_is_scaler) != NULL)
         tdmi_lint_say(lint, TDMI_RULE_SCALER_WITHOUT_UPDATE, step->node, "scaler.step() is called, and scaler.update() nowhere");
 }

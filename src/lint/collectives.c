@@ -112,6 +112,21 @@ static bool is_used(const tdmi_script *script, const tdmi_node *function)
     return false;
 }
 
+/* Whether a caller in the script gives a function something of its rank. Nobody who calls it: nothing is known, so yes. */
+static bool gets_rank(const tdmi_script *script, const tdmi_node *function)
+{
+    bool called = false;
+    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
+        if (call->function != function)
+            continue;
+        called = true;
+        for (const tdmi_node *a = tdmi_child(call->node, TDMI_IN_func) + 1; a < tdmi_end(call->node); a++)
+            if (tdmi_mentions_rank(script, a))
+                return true;
+    }
+    return !called;
+}
+
 /* A file of this rank's own, or no file at all. */
 static bool has_own_target(const tdmi_script *script, const tdmi_node *save)
 {
@@ -124,8 +139,9 @@ static bool has_own_target(const tdmi_script *script, const tdmi_node *save)
     size_t count;
     const tdmi_binding *all = tdmi_bindings_of(script, path, &count);
     for (size_t i = 0; i < count; i++)
-        if (all[i].kind == TDMI_BIND_ARGUMENT || (all[i].value != NULL && tdmi_mentions_rank(script, all[i].value)))
-            return true; /* the caller may give each rank its own */
+        if ((all[i].kind == TDMI_BIND_ARGUMENT && gets_rank(script, tdmi_function_around(save))) ||
+            (all[i].value != NULL && tdmi_mentions_rank(script, all[i].value)))
+            return true;
     return false;
 }
 

@@ -196,7 +196,7 @@ static void check_threads(tdmi_lint *lint)
 {
     const tdmi_launch *launch = &lint->launch;
     const bool torchrun = launch->launcher == TDMI_TORCHRUN || launch->launcher == TDMI_TORCH_LAUNCH;
-    if ((!torchrun && launch->launcher != TDMI_OTHER_LAUNCHER) || launch->processes == 1 || tdmi_launch_setting(launch, "OMP_NUM_THREADS") != NULL ||
+    if ((!torchrun && launch->launcher != TDMI_MANY_PROCESSES) || launch->processes == 1 || tdmi_launch_setting(launch, "OMP_NUM_THREADS") != NULL ||
         mentions_text(lint->script.syntax, "OMP_NUM_THREADS") || tdmi_has_method_call(&lint->script, "set_num_threads"))
         return;
     tdmi_lint_say_of_launch(lint, TDMI_RULE_OMP_NUM_THREADS, NULL, 0, launch->word[launch->program].column,

@@ -115,14 +115,10 @@ static size_t first_script(const tdmi_launch *launch, size_t from)
     return from;
 }
 
-static tdmi_launcher launcher_of(tdmi_launch *launch)
+/* python [-u] [-m MODULE]: PyTorch's launchers are modules too. */
+static tdmi_launcher launcher_of_python(tdmi_launch *launch, size_t python)
 {
-    const char *name = base_name(launch->word[launch->program].text);
-    if (strcmp(name, "torchrun") == 0)
-        return TDMI_TORCHRUN;
-    if (strncmp(name, "python", 6) != 0 && strcmp(name, "pypy3") != 0)
-        return TDMI_OTHER_LAUNCHER;
-    for (size_t i = launch->program + 1; i + 1 < launch->words && launch->word[i].text[0] == '-'; i++) {
+    for (size_t i = python + 1; i + 1 < launch->words && launch->word[i].text[0] == '-'; i++) {
         if (strcmp(launch->word[i].text, "-m") != 0)
             continue;
         const char *module = launch->word[i + 1].text;
@@ -132,6 +128,27 @@ static tdmi_launcher launcher_of(tdmi_launch *launch)
         return run ? TDMI_TORCHRUN : old ? TDMI_TORCH_LAUNCH : TDMI_PYTHON;
     }
     return TDMI_PYTHON;
+}
+
+/* `srun torchrun ...` is torchrun's; the first word decides where there is nothing of PyTorch behind it. */
+static tdmi_launcher launcher_of(tdmi_launch *launch)
+{
+    static const char *const many[] = {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun"};
+    const char *first = base_name(launch->word[launch->program].text);
+    for (size_t i = launch->program; i < launch->words && !ends_in_py(launch->word[i].text); i++) {
+        const char *name = base_name(launch->word[i].text);
+        const tdmi_launcher of_python = strncmp(name, "python", 6) == 0 ? launcher_of_python(launch, i) : TDMI_NO_LAUNCHER;
+        if (strcmp(name, "torchrun") == 0) {
+            launch->program = i;
+            return TDMI_TORCHRUN;
+        }
+        if (of_python == TDMI_TORCHRUN || of_python == TDMI_TORCH_LAUNCH || (of_python == TDMI_PYTHON && i == launch->program))
+            return of_python;
+    }
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        if (strcmp(first, many[i]) == 0)
+            return TDMI_MANY_PROCESSES;
+    return TDMI_OTHER_LAUNCHER;
 }
 
 /* --nproc-per-node 8, --nproc_per_node=8; gpu, auto and cpu stand for all there are. */

@@ -12,7 +12,8 @@ typedef enum {
     TDMI_TORCHRUN,       /* torchrun, python -m torch.distributed.run */
     TDMI_TORCH_LAUNCH,   /* python -m torch.distributed.launch */
     TDMI_PYTHON,         /* python train.py: one process */
-    TDMI_OTHER_LAUNCHER, /* srun, mpirun, accelerate, deepspeed */
+    TDMI_MANY_PROCESSES, /* srun, mpirun, mpiexec */
+    TDMI_OTHER_LAUNCHER, /* accelerate, deepspeed, a shell script */
 } tdmi_launcher;
 
 /* NAME=VALUE */

@@ -72,15 +72,14 @@ static void bind_target(binder *b, const tdmi_node *target, const tdmi_node *val
 /* `import a.b` binds a; `import a.b as c` binds c to a.b; `from a import b as c` binds c to a.b. */
 static void bind_import(binder *b, const tdmi_node *import)
 {
-    const bool from = import->kind == TDMI_PY_ImportFrom;
+    const bool from = import->kind == TDMI_PY_ImportFrom, beside = from && strcmp(import->extra, "0") != 0;
+    const char *module = beside ? "." : from ? import->text : ""; /* beside: another file of the script's own */
     for (const tdmi_node *alias = tdmi_child(import, TDMI_IN_names); alias != NULL; alias = tdmi_sibling(alias)) {
-        const size_t first = alias->extra[0] == '\0' && !from ? strcspn(alias->text, ".") : strlen(alias->text);
-        const char *module = from ? import->text : "";
+        const bool renamed = alias->extra[0] != '\0';
+        const size_t first = renamed || from ? strlen(alias->text) : strcspn(alias->text, ".");
         char *full = b->script->names + b->texts;
-        const char *name = alias->extra[0] != '\0' ? alias->extra : full + strlen(module) + (module[0] != '\0');
-        if (from && strcmp(import->extra, "0") != 0)
-            module = ".", name = alias->extra[0] != '\0' ? alias->extra : alias->text; /* a file beside the script */
         b->texts += (size_t)sprintf(full, "%s%s%.*s", module, module[0] != '\0' ? "." : "", (int)first, alias->text) + 1;
+        const char *name = renamed ? alias->extra : full + strlen(full) - first;
         bind(b, (tdmi_binding){.name = name, .scope = scope_of(b, alias, name), .node = alias, .full = full, .kind = TDMI_BIND_IMPORT});
     }
 }
@@ -150,7 +149,7 @@ static tdm_status bind_all(tdmi_script *script)
         globals += node->kind == TDMI_PY_Global;
         calls += node->kind == TDMI_PY_Call;
         if (node->kind == TDMI_PY_alias)
-            texts += strlen(node->text) + strlen(node->parent->text) + 3;
+            texts += strlen(node->text) + strlen(node->parent->text) + 3; /* the module or ".", another ".", the end */
     }
     script->names = tdmi_malloc(texts, "bindings");
     script->call = tdmi_calloc(calls + 1, sizeof *script->call, "bindings");

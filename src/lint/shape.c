@@ -37,12 +37,14 @@ static bool is_placed(const tdmi_node *node)
     const uint8_t above = node->parent != NULL ? node->parent->kind : TDMI_PY_OTHER;
     if (node->kind == TDMI_PY_Module || node->parent == NULL)
         return node->kind == TDMI_PY_Module && node->parent == NULL;
-    if (node->kind == TDMI_PY_alias)
-        return above == TDMI_PY_Import || above == TDMI_PY_ImportFrom;
+    if (node->field == TDMI_IN_names || node->kind == TDMI_PY_alias)
+        return node->kind == TDMI_PY_alias && (above == TDMI_PY_Import || above == TDMI_PY_ImportFrom);
     if (node->kind == TDMI_PY_arg)
         return above == TDMI_PY_arguments && node->parent->parent != NULL && tdmi_is_function(node->parent->parent);
-    if (node->kind == TDMI_PY_keyword)
-        return above == TDMI_PY_Call || above == TDMI_PY_ClassDef || node->field != TDMI_IN_keywords;
+    if (node->field == TDMI_IN_keywords || node->kind == TDMI_PY_keyword)
+        return node->kind == TDMI_PY_keyword && (above == TDMI_PY_Call || above == TDMI_PY_ClassDef);
+    if (node->field == TDMI_IN_items || node->kind == TDMI_PY_withitem)
+        return node->kind == TDMI_PY_withitem && tdmi_is_with(node->parent);
     return true;
 }
 

@@ -20,12 +20,19 @@ static bool is_clock(const tdmi_script *script, const tdmi_node *expression)
     return false;
 }
 
-/* The only assignment of a clock to a variable; NULL: none, or several: a timer that rolls on through the loop. */
-static const tdmi_node *only_reading(const tdmi_script *script, const tdmi_node *variable)
+/* The assignment of a clock to a variable that a node sees: the last one before it, in its own loop. NULL: none. A timer that rolls on,
+ * from the end of one turn to the end of the next, is right in the long run; its assignment is behind the node, or outside the loop. */
+static const tdmi_node *reading_before(const tdmi_script *script, const tdmi_node *variable, const tdmi_node *node)
 {
     size_t count;
     const tdmi_binding *all = tdmi_bindings_of(script, variable, &count);
-    return count == 1 && is_clock(script, all[0].value) ? all[0].node : NULL;
+    for (size_t i = count; i-- > 0;)
+        if (all[i].node < node)
+            return is_clock(script, all[i].value) && tdmi_loop_around(all[i].node) == tdmi_loop_around(node) &&
+                           tdmi_function_around(all[i].node) == tdmi_function_around(node)
+                       ? all[i].node
+                       : NULL;
+    return NULL;
 }
 
 static bool find(const tdmi_script *script, const tdmi_node *difference, reading *out)
@@ -33,11 +40,9 @@ static bool find(const tdmi_script *script, const tdmi_node *difference, reading
     const tdmi_node *left = tdmi_child(difference, TDMI_IN_left), *right = tdmi_child(difference, TDMI_IN_right);
     if (strcmp(difference->text, "Sub") != 0)
         return false;
-    out->start = only_reading(script, right);
-    out->stop = is_clock(script, left) ? left : only_reading(script, left);
-    return out->start != NULL && out->stop != NULL && out->start < out->stop &&
-           tdmi_function_around(out->start) == tdmi_function_around(out->stop) &&
-           tdmi_loop_around(out->start) == tdmi_loop_around(out->stop);
+    out->stop = is_clock(script, left) ? left : reading_before(script, left, difference);
+    out->start = out->stop != NULL ? reading_before(script, right, out->stop) : NULL;
+    return out->start != NULL;
 }
 
 /* A call that runs the model: of a variable called so, or one that a wrapper made; or backward(). */
@@ -48,12 +53,20 @@ static bool is_work(const tdmi_script *script, const tdmi_call *call)
            (function->kind == TDMI_PY_Name && tdmi_may_hold(script, function, tdmi_is_ddp));
 }
 
-/* What makes the host wait for the GPU. */
+/* What makes the host wait for the GPU, or may: sync(), a value that is printed. */
 static bool waits(const tdmi_call *call)
 {
-    static const char *const methods[] = {"synchronize", "item", "cpu", "tolist", "numpy", "barrier", "float", "print"};
+    static const char *const methods[] = {"item", "cpu", "tolist", "numpy", "barrier", "float"};
+    const tdmi_node *function = tdmi_child(call->node, TDMI_IN_func);
+    if ((function->kind == TDMI_PY_Name || function->kind == TDMI_PY_Attribute) && strcasestr(function->text, "sync") != NULL)
+        return true;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (tdmi_calls_method(call->node, methods[i]))
+            return true;
+    if (!tdmi_calls_method(call->node, "print"))
+        return false;
+    for (const tdmi_node *node = function + 1; node < tdmi_end(call->node); node++)
+        if (node->kind == TDMI_PY_Name)
             return true;
     return false;
 }

@@ -145,8 +145,9 @@ static void check_compile(tdmi_lint *lint, const tdmi_call *ddp)
         return;
     }
     for (const tdmi_call *call = script->call; call < ddp; call++)
-        if (is_compile(call->name) && tdmi_function_around(call->node) == tdmi_function_around(ddp->node) &&
-            tdmi_same_variable(script, assigned_to(call->node), model) && !tdmi_are_alternatives(call->node, ddp->node)) {
+        if (tdmi_function_around(call->node) == tdmi_function_around(ddp->node) && !tdmi_are_alternatives(call->node, ddp->node) &&
+            ((is_compile(call->name) && tdmi_same_variable(script, assigned_to(call->node), model)) ||
+             (tdmi_calls_method(call->node, "compile") && tdmi_same_variable(script, tdmi_receiver(call->node), model)))) {
             tdmi_lint_say(lint, TDMI_RULE_COMPILE_BEFORE_DDP, call->node, "the model is compiled before DDP wraps it in line %d", ddp->node->line);
             return;
         }

@@ -56,7 +56,10 @@ static void each_launcher_is_known(void **state)
         {"python -m torch.distributed.run --nproc-per-node 2 train.py", TDMI_TORCHRUN, 2},
         {"python3.11 -u -m torch.distributed.launch --nproc_per_node=4 train.py", TDMI_TORCH_LAUNCH, 4},
         {"python train.py --nproc-per-node 3", TDMI_PYTHON, 0},
-        {"srun -n 16 python train.py", TDMI_OTHER_LAUNCHER, 0},
+        {"srun -n 16 python train.py", TDMI_MANY_PROCESSES, 0},
+        {"srun -N 2 torchrun --nproc-per-node 8 train.py", TDMI_TORCHRUN, 8},
+        {"accelerate launch train.py", TDMI_OTHER_LAUNCHER, 0},
+        {"python", TDMI_PYTHON, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tdmi_launch launch = read_line(cases[i].line);
