@@ -1,5 +1,5 @@
 /* elementwise.c - residual, add, gelu, dropout, cast: one pass over memory, in place or not.
- *   gelu(x) = x s, s = 1 / (1 + exp(-2u)) = (1 + tanh u) / 2, u = sqrt(2/pi) (x + 0.044715 x^3)
+ *   gelu(x) = x s, s = 1 / (1 + exp(-2u)) = (1 + tanh u) / 2, u = sqrt(2/pi) (x + 0.044715 x^3); exp(-2u) is made as a power of 2
  *   gelu'(x) = s + 2 x s (1 - s) u' */
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vector.h"
@@ -34,22 +34,23 @@ INLINE vf same(const operands *o, vf a, vf b, vi mask)
     return a;
 }
 
-INLINE vf sigmoid_of_2u(vf x)
+/* 1 / s */
+INLINE vf one_and_exponential(vf x)
 {
-    const vf u = x * (x * x * CUBE + 1.0f);
-    return 1.0f / (exponential(u * (-2.0f * SQRT_2_OVER_PI)) + 1.0f);
+    const float linear = -2.0f * SQRT_2_OVER_PI * LOG2_E;
+    return power_of_2(x * (x * x * (linear * CUBE) + linear)) + 1.0f;
 }
 
 INLINE vf gelu(const operands *o, vf x, vf b, vi mask)
 {
     (void)o, (void)b, (void)mask;
-    return x * sigmoid_of_2u(x);
+    return x / one_and_exponential(x);
 }
 
 INLINE vf gelu_backward(const operands *o, vf dy, vf x, vi mask)
 {
     (void)o, (void)mask;
-    const vf s = sigmoid_of_2u(x), du = x * x * (3.0f * CUBE * SQRT_2_OVER_PI) + SQRT_2_OVER_PI;
+    const vf s = 1.0f / one_and_exponential(x), du = x * x * (3.0f * CUBE * SQRT_2_OVER_PI) + SQRT_2_OVER_PI;
     return dy * (s + 2.0f * x * (s * (1.0f - s)) * du);
 }
 

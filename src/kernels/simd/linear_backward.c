@@ -77,10 +77,10 @@ static void rows_of_dx(void *arg, int64_t tile, int worker)
                 float *dx = p->out + r * p->I + i0;
                 SIMD_NAME(multiply)(rows, i, kc, dy, (operand_b){panels, packed_panel(kc), PANEL, first_narrow(i), true}, dx, p->I,
                                     (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
+                if (p->y != NULL && next_kc == 0) /* while these rows are in the cache */
+                    SIMD_NAME(gelu_backward_block)(TDM_F32, p->y, p->out, r * p->I + i0, p->I, rows, i);
             }
         }
-        if (p->y != NULL)
-            SIMD_NAME(gelu_backward_block)(TDM_F32, p->y, p->out, n * p->I + i0, p->I, m, i);
     }
 }
 

@@ -241,21 +241,32 @@ INLINE vf first_lanes(int64_t n, vf a, vf b)
     return as_float((mask & as_int(a)) | (~mask & as_int(b)));
 }
 
-/* exp within 2 units in the last place; about 1e-38 below -87, about 2e38 above 88, NaN for NaN. With x = n log 2 + r, it is
- * 2^n exp r; adding 1.5 x 2^23 rounds to n and leaves n in the low bits. */
-INLINE vf exponential(vf x)
+/* 2^x within 2 units in the last place; 2^-126 below that, 2^127 above, NaN for NaN. With x = n + r, |r| <= 1/2, it is 2^n 2^r;
+ * adding 1.5 x 2^23 rounds to n and leaves n in the low bits. The powers of r are those of least relative error. */
+INLINE vf power_of_2(vf x)
 {
     const vf rounder = splat(12582912.0f);
-    x = smaller(splat(88.3f), larger(splat(-87.3f), x));
-    const vf shifted = x * 1.44269504088896341f + rounder, n = shifted - rounder;
-    const vf r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
+    x = smaller(splat(127.0f), larger(splat(-126.0f), x));
+    const vf shifted = x + rounder, n = shifted - rounder, r = x - n;
+    vf p = r * 1.535336189e-4f + 1.339887442e-3f;
+    p = p * r + 9.618437358e-3f;
+    p = p * r + 5.550332471e-2f;
+    p = p * r + 2.402264791e-1f;
+    p = p * r + 6.931472029e-1f;
+    p = p * r + 1.0f;
+#if LANES == 16
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
     return p * as_float((as_int(shifted) << 23) + 0x3f800000);
+#endif
+}
+
+#define LOG2_E 1.44269504088896341f
+
+/* exp of an x that was rounded once more: within |x| units in the last place, and 2. */
+INLINE vf exponential(vf x)
+{
+    return power_of_2(x * LOG2_E);
 }
 
 /* Of all lanes, in the order of a balanced tree. */
