@@ -95,15 +95,15 @@ static void queries_of_square(const operands *o, const one_head *h, int64_t quer
         const int64_t at = query + i, m = least(queries - i, ROWS);
         const int64_t n = least(at + m - key, SQUARE);
         float *p = h->p + i * o->width, *ds = h->ds + i * o->width;
-        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){h->q + at * row, row, 1}, keys, p, o->width, (operand_d){NULL, 0}, NULL);
-        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, (operand_a){h->dy + at * h->y_row, h->y_row, 1}, values, ds, o->width, (operand_d){NULL, 0},
+        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, &(operand_a){h->q + at * row, row, 1}, &keys, p, o->width, (operand_d){NULL, 0}, NULL);
+        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, &(operand_a){h->dy + at * h->y_row, h->y_row, 1}, &values, ds, o->width, (operand_d){NULL, 0},
                             NULL);
         for (int64_t r = 0; r < m; r++)
             gradients_of_row(p + r * o->width, ds + r * o->width, n, at + r + 1 - key, o->scale, h->lse[at + r],
                              h->delta[at + r]);
         float *dq = h->dq + at * row;
-        SIMD_NAME(multiply)(m, o->D, n, (operand_a){ds, o->width, 1}, plain_b(h->k + key * row, row, o->D), dq,
-                            row, (operand_d){key > 0 ? dq : NULL, row}, NULL);
+        const operand_b rows_of_k = plain_b(h->k + key * row, row, o->D);
+        SIMD_NAME(multiply)(m, o->D, n, &(operand_a){ds, o->width, 1}, &rows_of_k, dq, row, (operand_d){key > 0 ? dq : NULL, row}, NULL);
     }
 }
 
@@ -116,11 +116,10 @@ static void keys_of_square(const operands *o, const one_head *h, int64_t query, 
         const int64_t first = at > query ? at - query : 0; /* the queries before do not see these keys */
         const int64_t from = query + first, offset = first * o->width + i;
         float *dv = h->dv + at * row, *dk = h->dk + at * row;
-        SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->p + offset, 1, o->width},
-                            plain_b(h->dy + from * h->y_row, h->y_row, o->D), dv, row,
+        const operand_b dy = plain_b(h->dy + from * h->y_row, h->y_row, o->D), q = plain_b(h->q + from * row, row, o->D);
+        SIMD_NAME(multiply)(m, o->D, queries - first, &(operand_a){h->p + offset, 1, o->width}, &dy, dv, row,
                             (operand_d){query > key ? dv : NULL, row}, NULL);
-        SIMD_NAME(multiply)(m, o->D, queries - first, (operand_a){h->ds + offset, 1, o->width},
-                            plain_b(h->q + from * row, row, o->D), dk, row,
+        SIMD_NAME(multiply)(m, o->D, queries - first, &(operand_a){h->ds + offset, 1, o->width}, &q, dk, row,
                             (operand_d){query > key ? dk : NULL, row}, NULL);
     }
 }

@@ -94,8 +94,8 @@ static void columns_of_y(void *arg, int64_t tile, int worker)
                                     fetch_columns(y, p->n, m, p->O)}};
     for (int64_t k = 0; k < p->k; k += p->block) {
         const int64_t kc = least(p->k - k, p->block);
-        SIMD_NAME(multiply)(m, p->n, kc, (operand_a){p->w + o * p->I + p->k0 + k, p->I, 1}, panels_of_x(p, k), turned,
-                            width, (operand_d){k > 0 ? turned : NULL, width}, &ahead);
+        const operand_b x = panels_of_x(p, k);
+        SIMD_NAME(multiply)(m, p->n, kc, &(operand_a){p->w + o * p->I + p->k0 + k, p->I, 1}, &x, turned, width, (operand_d){k > 0 ? turned : NULL, width}, &ahead);
     }
     const operand_d bias = {p->b != NULL ? p->b + o : NULL, 0}, before = {y, p->O};
     SIMD_NAME(transpose)(m, p->n, turned, width, y, p->O, p->k0 == 0 ? bias : before);
@@ -130,7 +130,7 @@ static void rows_of_y(void *arg, int64_t tile, int worker)
     const operand_d bias = {p->b != NULL ? p->b + p->o0 : NULL, 0}, before = {y, p->O};
     const bool with_gelu = p->z != NULL && p->k0 + p->k == p->I;
     fetch_ahead ahead = {.matrix = {with_gelu ? fetch_rows(p->z + n * p->O + p->o0, m, p->o, p->O) : (fetch_matrix){0}}};
-    SIMD_NAME(multiply)(m, p->o, p->k, (operand_a){x, p->I, 1}, (operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->o), true}, y, p->O,
+    SIMD_NAME(multiply)(m, p->o, p->k, &(operand_a){x, p->I, 1}, &(operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->o), true}, y, p->O,
                         p->k0 == 0 ? bias : before, &ahead);
     if (with_gelu)
         SIMD_NAME(gelu_block)(TDM_F32, p->y, p->z, n * p->O + p->o0, p->O, m, p->o);

@@ -75,7 +75,7 @@ static void rows_of_dx(void *arg, int64_t tile, int worker)
                 const int64_t rows = least(ROWS_OF_DY, n + m - r);
                 const operand_a dy = {p->dy + r * p->O + k, p->O, 1};
                 float *dx = p->out + r * p->I + i0;
-                SIMD_NAME(multiply)(rows, i, kc, dy, (operand_b){panels, packed_panel(kc), PANEL, first_narrow(i), true}, dx, p->I,
+                SIMD_NAME(multiply)(rows, i, kc, &dy, &(operand_b){panels, packed_panel(kc), PANEL, first_narrow(i), true}, dx, p->I,
                                     (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
                 if (p->y != NULL && next_kc == 0) /* while these rows are in the cache */
                     SIMD_NAME(gelu_backward_block)(TDM_F32, p->y, p->out, r * p->I + i0, p->I, rows, i);
@@ -145,8 +145,8 @@ static void rows_of_dw(void *arg, int64_t tile, int worker)
     const int64_t next = least(m, p->O - o - m);
     fetch_ahead ahead = {.matrix = {fetch_columns(p->dy + p->k0 * p->O + o + m, next > 0 ? p->k : 0, next, p->O),
                                     fetch_rows(dw + m * p->I, next, p->i, p->I)}};
-    SIMD_NAME(multiply)(m, p->i, p->k, (operand_a){columns, 1, COLUMNS_OF_DY},
-                        (operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->i), true}, dw, p->I,
+    SIMD_NAME(multiply)(m, p->i, p->k, &(operand_a){columns, 1, COLUMNS_OF_DY},
+                        &(operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->i), true}, dw, p->I,
                         (operand_d){p->k0 > 0 || p->add ? dw : NULL, p->I}, &ahead);
 }
 

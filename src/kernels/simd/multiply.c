@@ -85,29 +85,29 @@ INLINE void advance(fetch_ahead *f, int64_t count)
     }
 }
 
-/* `tiles` tiles side by side: the same rows of A, one panel of B (or the first part of one) each. */
-INLINE void strip(int tall, int wide, bool rows, int64_t tiles, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row,
-                  operand_d d, fetch_ahead *ahead)
+/* `tiles` tiles side by side: the same rows of A, one panel of B (or the first part of one) each. The rows of A, or its steps where
+ * it is not read along its rows, are a_far apart. */
+INLINE void strip(int tall, int wide, bool rows, int64_t tiles, int64_t kc, const float *a, int64_t a_far, const float *b, int64_t b_row,
+                  int64_t b_panel, float *c, int64_t c_row, operand_d d, fetch_ahead *ahead)
 {
-    const float *b_at = b.at, *d_at = d.at;
     for (int64_t t = 0; t < tiles; t++) {
-        const char *next = (const char *)a.at;
+        const char *next = (const char *)a;
         int64_t step = 0;
         if (ahead->matrix[0].pieces > 0) {
             step = ahead->matrix[0].step;
             next = ahead->matrix[0].at + ahead->done * step;
             advance(ahead, kc / FETCH_STEPS);
         }
-        tile(tall, wide, kc, a.at, rows ? a.row : 1, rows ? 1 : a.step, b_at, b.row, c, c_row, d_at, d.row, next, step);
-        b_at += b.panel;
+        tile(tall, wide, kc, a, rows ? a_far : 1, rows ? 1 : a_far, b, b_row, c, c_row, d.at, d.row, next, step);
+        b += b_panel;
         c += wide * LANES;
-        if (d_at != NULL)
-            d_at += wide * LANES;
+        if (d.at != NULL)
+            d.at += wide * LANES;
     }
 }
 
-typedef void strip_function(int64_t tiles, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
-                            fetch_ahead *ahead);
+typedef void strip_function(int64_t tiles, int64_t kc, const float *a, int64_t a_far, const float *b, int64_t b_row, int64_t b_panel,
+                            float *c, int64_t c_row, operand_d d, fetch_ahead *ahead);
 
 /* Heights that any number of rows is made of. */
 #if LANES == 16
@@ -118,9 +118,10 @@ typedef void strip_function(int64_t tiles, int64_t kc, operand_a a, operand_b b,
 
 #define STRIP(tall, wide, rows)                                                                                        \
     static __attribute__((noinline)) void strip_##tall##_##wide##_##rows(                                              \
-        int64_t tiles, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d, fetch_ahead *ahead)  \
+        int64_t tiles, int64_t kc, const float *a, int64_t a_far, const float *b, int64_t b_row, int64_t b_panel, float *c, \
+        int64_t c_row, operand_d d, fetch_ahead *ahead)                                                                \
     {                                                                                                                  \
-        strip(tall, wide, rows, tiles, kc, a, b, c, c_row, d, ahead);                                                  \
+        strip(tall, wide, rows, tiles, kc, a, a_far, b, b_row, b_panel, c, c_row, d, ahead);                           \
     }
 #define STRIPS(tall)                                                                                                   \
     STRIP(tall, 1, 0) STRIP(tall, 2, 0) STRIP(tall, 3, 0) STRIP(tall, 1, 1) STRIP(tall, 2, 1) STRIP(tall, 3, 1)
@@ -139,35 +140,37 @@ static const struct {
 };
 
 /* The last columns, fewer than a vector: a tile of its own, then copied. */
-static void edge(strip_function *run, int tall, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row,
-                 operand_d d, fetch_ahead *ahead)
+static void edge(strip_function *run, int tall, int64_t n, int64_t kc, const float *a, int64_t a_far, const float *b, int64_t b_row,
+                 float *c, int64_t c_row, operand_d d, fetch_ahead *ahead)
 {
     float sums[TALL * LANES];
-    run(1, kc, a, b, sums, LANES, (operand_d){NULL, 0}, ahead);
+    run(1, kc, a, a_far, b, b_row, 0, sums, LANES, (operand_d){NULL, 0}, ahead);
     for (int i = 0; i < tall; i++)
         for (int64_t j = 0; j < n; j++)
             c[i * c_row + j] = sums[i * LANES + j] + (d.at != NULL ? d.at[i * d.row + j] : 0.0f);
 }
 
-/* A run of columns that are tiles of one width. */
+/* A run of columns that are tiles of one width, and where B has them. */
 typedef struct {
     int64_t from, tiles, vectors; /* vectors 0: the last columns, fewer than a vector */
-    operand_b b;
+    const float *at;
+    int64_t row;
 } span;
 
 /* C's columns as at most three spans: panels, then narrow panels or what is left of a panel, then part of a vector. */
-static int spans_of(int64_t n, operand_b b, span *out)
+static int spans_of(int64_t n, const operand_b *b, span *out)
 {
-    const int64_t wide = least(n, b.narrow) / PANEL, from = wide * PANEL, left = n - from;
+    const int64_t wide = least(n, b->narrow) / PANEL, from = wide * PANEL, left = n - from;
+    const float *at = b->at;
     int count = 0;
     if (wide > 0)
-        out[count++] = (span){0, wide, WIDE, b};
-    b.at += wide * b.panel;
+        out[count++] = (span){0, wide, WIDE, at, b->row};
+    at += wide * b->panel;
     if (left >= LANES)
-        out[count++] = b.narrow < n ? (span){from, left / PAIR, 2, b} : (span){from, 1, left / LANES, b};
-    b.at += left / LANES * LANES;
+        out[count++] = b->narrow < n ? (span){from, left / PAIR, 2, at, b->row} : (span){from, 1, left / LANES, at, b->row};
+    at += left / LANES * LANES;
     if (left % LANES > 0)
-        out[count++] = (span){n - left % LANES, 1, 0, b};
+        out[count++] = (span){n - left % LANES, 1, 0, at, b->row};
     return count;
 }
 
@@ -178,20 +181,21 @@ INLINE operand_d d_from(operand_d d, int64_t i, int64_t j)
     return d;
 }
 
-void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
+void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, const operand_a *a, const operand_b *b, float *c, int64_t c_row, operand_d d,
                          fetch_ahead *ahead)
 {
-    const bool rows = a.step == 1;
+    const bool rows = a->step == 1;
+    const int64_t a_far = rows ? a->row : a->step;
     fetch_ahead nothing = {.done = 0};
     span spans[3];
     const int count = spans_of(n, b, spans);
     float copy[K_BLOCK * LANES];
     if (ahead == NULL)
         ahead = &nothing;
-    if (n % LANES > 0 && !b.padded) { /* the last vector of a plain B would read past its end */
-        operand_b *last = &spans[count - 1].b;
+    if (n % LANES > 0 && !b->padded) { /* the last vector of a plain B would read past its end */
+        span *last = &spans[count - 1];
         for (int64_t k = 0; k < kc; k++)
-            store(copy + k * LANES, load_part(last->at + k * b.row, n % LANES, 0.0f));
+            store(copy + k * LANES, load_part(last->at + k * b->row, n % LANES, 0.0f));
         last->at = copy;
         last->row = LANES;
     }
@@ -201,14 +205,15 @@ void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_
             height++;
         const int tall = strips[height].tall;
         strip_function *const *run = strips[height].run[rows];
-        const operand_a a_rows = {a.at + i * a.row, a.row, a.step};
+        const float *a_at = a->at + i * a->row;
         for (int s = 0; s < count; s++) {
             const span *at = &spans[s];
             float *c_at = c + i * c_row + at->from;
+            const operand_d d_at = d_from(d, i, at->from);
             if (at->vectors > 0)
-                run[at->vectors - 1](at->tiles, kc, a_rows, at->b, c_at, c_row, d_from(d, i, at->from), ahead);
+                run[at->vectors - 1](at->tiles, kc, a_at, a_far, at->at, at->row, b->panel, c_at, c_row, d_at, ahead);
             else
-                edge(run[0], tall, n % LANES, kc, a_rows, at->b, c_at, c_row, d_from(d, i, at->from), ahead);
+                edge(run[0], tall, n % LANES, kc, a_at, a_far, at->at, at->row, c_at, c_row, d_at, ahead);
         }
         i += tall;
     }

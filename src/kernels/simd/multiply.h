@@ -79,8 +79,9 @@ INLINE fetch_matrix fetch_columns(const float *at, int64_t rows, int64_t columns
 }
 
 /* C[m x n] with rows c_row apart. Sums go over k = 0, 1, ... and then add D: the bits do not depend on tiles, m, n or
- * instruction set. kc <= K_BLOCK. `ahead` may be NULL. */
-void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, operand_a a, operand_b b, float *c, int64_t c_row, operand_d d,
+ * instruction set. kc <= K_BLOCK. `ahead` may be NULL. (Operands come as addresses: a copy on the stack is written in words and read
+ * in vectors, which waits for every store before it.) */
+void SIMD_NAME(multiply)(int64_t m, int64_t n, int64_t kc, const operand_a *a, const operand_b *b, float *c, int64_t c_row, operand_d d,
                          fetch_ahead *ahead);
 
 INLINE int64_t whole_vectors(int64_t n)

@@ -169,13 +169,23 @@ INLINE void put_as(tdm_dtype type, void *p, int64_t i, int64_t end, vf v)
         }                                                                                                              \
     } while (0)
 
+/* Elements from `at` on of one type become those from to_at on of another. */
+INLINE void copy_row(tdm_dtype type, tdm_dtype to_type, const void *from, int64_t at, void *to, int64_t to_at, int64_t columns)
+{
+    int64_t c = 0;
+    for (; c + 4 * LANES <= columns; c += 4 * LANES)
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            store_as(to_type, to, to_at + c + i * LANES, load_as(type, from, at + c + i * LANES));
+    for (; c < columns; c += LANES)
+        put_as(to_type, to, to_at + c, to_at + columns, part_as(type, from, at + c, at + columns));
+}
+
 /* Rows of `columns` elements, `row` apart from element `at` on, as float32 side by side. */
 static inline void widen_rows(tdm_dtype type, const void *from, int64_t at, int64_t row, int64_t rows, int64_t columns, float *to)
 {
     for (int64_t r = 0; r < rows; r++, at += row, to += columns) {
-#define ROW(T)                                                                                                         \
-    for (int64_t c = 0; c < columns; c += LANES)                                                                       \
-    put_as(TDM_F32, to, c, columns, part_as(T, from, at + c, at + columns))
+#define ROW(T) copy_row(T, TDM_F32, from, at, to, 0, columns)
         FOR_TYPE(type, ROW);
 #undef ROW
     }
@@ -186,9 +196,7 @@ static inline void narrow_rows(tdm_dtype type, const float *from, int64_t from_r
                                int64_t row)
 {
     for (int64_t r = 0; r < rows; r++, at += row, from += from_row) {
-#define ROW(T)                                                                                                         \
-    for (int64_t c = 0; c < columns; c += LANES)                                                                       \
-    put_as(T, to, at + c, at + columns, part_as(TDM_F32, from, c, columns))
+#define ROW(T) copy_row(TDM_F32, T, from, 0, to, at, columns)
         FOR_TYPE(type, ROW);
 #undef ROW
     }
