@@ -74,15 +74,23 @@ static float dot(const float *a, const float *b, int64_t count)
     return sum_lanes(sum);
 }
 
-/* A row of scores becomes p, a row of dp becomes ds; both are 0 from `valid` on. */
-static void gradients_of_row(float *p, float *ds, int64_t n, int64_t valid, float scale, float lse, float delta)
+/* `rows` rows of n scores become p, rows of dp become ds. All may see the first `full` columns, a multiple of LANES, the first row
+ * `seen` of those behind and each row one more than the one before; what they may not see becomes 0. */
+INLINE void gradients_of_rows(int rows, const operands *o, float *p, float *ds, int64_t n, int64_t full, int64_t seen, const float *lse,
+                              const float *delta)
 {
-    for (int64_t v = 0; v < n; v += LANES) {
-        const vf e = exponential(load(p + v) * scale - lse), kept = v + LANES <= valid ? e : first_lanes(valid - v, e, (vf){0});
-        store(p + v, kept);
-        const vf d = kept * (load(ds + v) - delta) * scale;
-        store(ds + v, v + LANES <= valid ? d : first_lanes(valid - v, d, (vf){0}));
-    }
+    const float base = o->scale * LOG2_E;
+    for (int64_t v = 0; v < n; v += LANES)
+        UNROLL
+        for (int i = 0; i < rows; i++) {
+            float *p_at = p + i * o->width + v, *ds_at = ds + i * o->width + v;
+            vf e = power_of_2(load(p_at) * base - lse[i] * LOG2_E);
+            if (v >= full)
+                e = first_lanes(seen + i - (v - full), e, (vf){0});
+            store(p_at, e);
+            const vf d = e * (load(ds_at) - delta[i]) * o->scale;
+            store(ds_at, v < full ? d : first_lanes(seen + i - (v - full), d, (vf){0}));
+        }
 }
 
 /* p, ds and dq of the queries of a square. */
@@ -98,9 +106,14 @@ static void queries_of_square(const operands *o, const one_head *h, int64_t quer
         SIMD_NAME(multiply)(m, whole_vectors(n), o->D, &(operand_a){h->q + at * row, row, 1}, &keys, p, o->width, (operand_d){NULL, 0}, NULL);
         SIMD_NAME(multiply)(m, whole_vectors(n), o->D, &(operand_a){h->dy + at * h->y_row, h->y_row, 1}, &values, ds, o->width, (operand_d){NULL, 0},
                             NULL);
-        for (int64_t r = 0; r < m; r++)
-            gradients_of_row(p + r * o->width, ds + r * o->width, n, at + r + 1 - key, o->scale, h->lse[at + r],
-                             h->delta[at + r]);
+        for (int64_t r = 0; r < m;) {
+            const int64_t rows = m - r < 2 ? 1 : 2, full = least(at - key, n);
+            if (rows == 2)
+                gradients_of_rows(2, o, p + r * o->width, ds + r * o->width, n, full, r + 1, h->lse + at + r, h->delta + at + r);
+            else
+                gradients_of_rows(1, o, p + r * o->width, ds + r * o->width, n, full, r + 1, h->lse + at + r, h->delta + at + r);
+            r += rows;
+        }
         float *dq = h->dq + at * row;
         const operand_b rows_of_k = plain_b(h->k + key * row, row, o->D);
         SIMD_NAME(multiply)(m, o->D, n, &(operand_a){ds, o->width, 1}, &rows_of_k, dq, row, (operand_d){key > 0 ? dq : NULL, row}, NULL);
