@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 typedef struct doctor_values {
-    bool json, quiet, hta;
+    bool json, quiet, hta, diff;
+    tdm_doctor_options examine;
     tdm_live_options live;
     cli_lint_options lint;
 } doctor_values;
@@ -18,17 +19,23 @@ static const cli_option options[] = {
     {"hta", 0, NULL, CLI_FLAG, offsetof(doctor_values, hta), NULL, 0, 0, NULL, NULL,
      "of PyTorch profiler traces (a file a rank, .json or .json.gz, or a folder of them): the\n"
      "numbers that HTA 0.5.0 computes, its rounding and its faults included (docs/hta.md)"},
+    {"diff", 0, NULL, CLI_FLAG, offsetof(doctor_values, diff), NULL, 0, 0, NULL, NULL,
+     "what changed from the first of two jobs to the second: a trace or a folder of traces each"},
+    {"report", 0, "FILE", CLI_TEXT, offsetof(doctor_values, examine.page), NULL, 0, 0, NULL, NULL,
+     "of traces: writes an HTML page too, with a picture of one iteration on all ranks"},
+    {"memory", 0, "SIZE", CLI_SIZE, offsetof(doctor_values, examine.memory_bytes), NULL, 1 << 20, 1e15, NULL, NULL,
+     "what traces may take in memory; of larger ones the last iterations count [half of the machine's]"},
     CLI_LIVE_OPTIONS(doctor_values),
     CLI_LINT_OPTIONS(doctor_values),
 };
 
-static int print_hta(const cli_doctor_library *library, bool json, const char *const *paths, int count)
+static int print_hta(const cli_doctor_library *library, const doctor_values *values, const char *const *paths, int count)
 {
     tdm_hta_report *report;
-    const tdm_status status = library->hta(paths, count, 0, &report);
+    const tdm_status status = library->hta(paths, count, values->examine.memory_bytes, &report);
     if (status != TDM_OK)
         return cli_fail("doctor", status);
-    printf("%s%s", json ? library->hta_json(report) : library->hta_text(report), json ? "\n" : "");
+    printf("%s%s", values->json ? library->hta_json(report) : library->hta_text(report), values->json ? "\n" : "");
     library->hta_free(report);
     return CLI_DONE;
 }
@@ -45,16 +52,22 @@ static int run(int argc, char **argv)
     if (cli_doctor_lint_asked(&values.lint))
         return cli_doctor_lint(&values.lint, argc - 1 + (values.live.attach != NULL), values.json);
     if (values.live.attach != NULL || command_words > 0)
-        return cli_doctor_live(values.live, argv + 1, argc - 1, command_words, values.json, values.quiet);
+        return cli_doctor_live(values.live, &values.examine, argv + 1, argc - 1, command_words, values.json, values.quiet);
     if (argc < 2) {
-        fprintf(stderr, "tandem doctor: nothing to look at; usage: tandem doctor [OPTIONS] DUMP... | --lint FILE.py | -- COMMAND...\n");
+        fprintf(stderr, "tandem doctor: nothing to look at; usage: tandem doctor [OPTIONS] DUMP... | --diff A B | --lint FILE.py | -- COMMAND...\n");
+        return CLI_USAGE;
+    }
+    if (values.diff && argc != 3) {
+        fprintf(stderr, "tandem doctor: --diff compares two jobs, %d given; usage: tandem doctor --diff A B\n", argc - 1);
         return CLI_USAGE;
     }
     if (!cli_doctor_library_load(&library))
         return CLI_FAILED;
+    const char *const *paths = (const char *const *)(argv + 1);
     if (values.hta)
-        return print_hta(&library, values.json, (const char *const *)(argv + 1), argc - 1);
-    tdm_status status = library.doctor((const char *const *)(argv + 1), argc - 1, &report);
+        return print_hta(&library, &values, paths, argc - 1);
+    const tdm_status status = values.diff ? library.diff(paths[0], paths[1], &values.examine, &report)
+                                          : library.doctor(paths, argc - 1, &values.examine, &report);
     if (status != TDM_OK)
         return cli_fail("doctor", status);
     printf("%s%s", values.json ? library.json(report) : library.text(report), values.json ? "\n" : "");
@@ -64,7 +77,7 @@ static int run(int argc, char **argv)
 
 const cli_command cli_doctor = {
     .name = "doctor",
-    .arguments = "DUMP... | --hta TRACE... | --lint FILE.py | -- COMMAND...",
+    .arguments = "DUMP... | --hta TRACE... | --diff A B | --lint FILE.py | -- COMMAND...",
     .summary = "says what is wrong with a job, from what its ranks left behind",
     .details = "DUMP is a recording of a rank (a ring, or a dump in JSON: docs/recorder.md) or a folder of them; an error text of a group\n"
                "names its folder. The ranks are lined up by group and call: who is missing, who made another call, who died.\n"

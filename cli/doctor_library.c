@@ -7,6 +7,7 @@ bool cli_doctor_library_load(cli_doctor_library *out)
 {
     const cli_function functions[] = {
         {"tdm_doctor", &out->doctor},
+        {"tdm_doctor_diff", &out->diff},
         {"tdm_doctor_text", &out->text},
         {"tdm_doctor_json", &out->json},
         {"tdm_doctor_free", &out->free},

@@ -5,7 +5,8 @@
 #include <tandem/doctor.h>
 
 typedef struct cli_doctor_library {
-    tdm_status (*doctor)(const char *const *paths, int count, tdm_doctor_report **out);
+    tdm_status (*doctor)(const char *const *paths, int count, const tdm_doctor_options *options, tdm_doctor_report **out);
+    tdm_status (*diff)(const char *a, const char *b, const tdm_doctor_options *options, tdm_doctor_report **out);
     const char *(*text)(const tdm_doctor_report *report);
     const char *(*json)(const tdm_doctor_report *report);
     void (*free)(tdm_doctor_report *report);

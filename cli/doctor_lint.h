@@ -15,7 +15,8 @@ typedef struct cli_lint_options {
     {"launch", 0, "LINE", CLI_TEXT, offsetof(values, lint.launch), NULL, 0, 0, NULL, NULL,                                              \
      "of a script: the line that starts the job, in quotes"},                                                                           \
     {"env-file", 0, "FILE", CLI_TEXT, offsetof(values, lint.env_file), NULL, 0, 0, NULL, NULL,                                          \
-     "of a script: NAME=VALUE lines of the job's environment"}
+     "of a script: NAME=VALUE lines of the job's environment"},                                                                         \
+    {"env", 0, "FILE", CLI_TEXT, offsetof(values, lint.env_file), NULL, 0, 0, NULL, NULL, "the same as --env-file"}
 
 /* One of the options was given. */
 bool cli_doctor_lint_asked(const cli_lint_options *options);

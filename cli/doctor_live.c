@@ -13,14 +13,14 @@ static void say(const char *line, void *arg)
 }
 
 /* Prints what is wrong with the job, as soon as it is known: the job may go on for days. */
-static tdm_status examine(const cli_doctor_library *library, tdm_live *live, bool json)
+static tdm_status examine(const cli_doctor_library *library, tdm_live *live, const tdm_doctor_options *how, bool json)
 {
     const char *const *paths;
     int count;
     tdm_doctor_report *report;
     tdm_status status = library->live_collect(live, &paths, &count);
     if (status == TDM_OK)
-        status = library->doctor(paths, count, &report);
+        status = library->doctor(paths, count, how, &report);
     if (status != TDM_OK)
         return status;
     printf("%s%s", json ? library->json(report) : library->text(report), json ? "\n" : "");
@@ -37,7 +37,8 @@ int cli_doctor_live_words(int argc, char **argv)
     return 0;
 }
 
-int cli_doctor_live(tdm_live_options options, char **arguments, int count, int command_words, bool json, bool quiet)
+int cli_doctor_live(tdm_live_options options, const tdm_doctor_options *how, char **arguments, int count, int command_words, bool json,
+                    bool quiet)
 {
     cli_doctor_library library;
     tdm_live *live;
@@ -54,7 +55,7 @@ int cli_doctor_live(tdm_live_options options, char **arguments, int count, int c
     tdm_status status = library.live_begin(&options, &live);
     if (status != TDM_OK)
         return cli_fail("doctor", status);
-    status = examine(&library, live, json);
+    status = examine(&library, live, how, json);
     const int exit_code = status == TDM_OK ? CLI_DONE : cli_fail("doctor", status);
     library.live_end(live, &job_code);
     return job_code != 0 ? job_code : exit_code;

@@ -26,7 +26,9 @@ int cli_doctor_live_words(int argc, char **argv);
 /* Starts the command, which is all of `arguments`, or joins the job of `options.attach`, prints what is found once the traces are there,
  * and waits for the command's end. Gives the exit code.
  *   command_words  as above: the arguments must be these alone
+ *   how            memory and page of the examination
  *   quiet          no lines about what is being done */
-int cli_doctor_live(tdm_live_options options, char **arguments, int count, int command_words, bool json, bool quiet);
+int cli_doctor_live(tdm_live_options options, const tdm_doctor_options *how, char **arguments, int count, int command_words, bool json,
+                    bool quiet);
 
 #endif

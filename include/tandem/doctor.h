@@ -11,15 +11,28 @@ extern "C" {
 
 typedef struct tdm_doctor_report tdm_doctor_report;
 
+typedef struct tdm_doctor_options {
+    size_t memory_bytes; /* what traces may take in memory; 0: half of this machine's */
+    const char *page;    /* of traces: writes the report as an HTML file too; NULL: none */
+} tdm_doctor_options;
+
 /* tdm_doctor - looks at what it is pointed to, each file by its content, and says what is wrong with the job and what to change.
- *   paths  [count] files and folders: rings and dumps of Tandem's flight recorder (docs/recorder.md; of several jobs, or several
- *          recordings of one rank, the newest counts and the report says so), logs of NCCL_DEBUG=INFO, traces of PyTorch's profiler of
- *          one job (docs/doctor.md)
- *   out    new; freed with tdm_doctor_free
- * Errors  TDM_ERR_BAD_FILE nothing of these is there, or it is damaged beyond use (names the file).   Thread  any
- * Cost    recordings about 2 ms a rank; traces as long as reading them, and at most half of the machine's memory
+ *   paths    [count] files and folders: rings and dumps of Tandem's flight recorder (docs/recorder.md; of several jobs, or several
+ *            recordings of one rank, the newest counts and the report says so), logs of NCCL_DEBUG=INFO, traces of PyTorch's profiler of
+ *            one job (docs/doctor.md)
+ *   options  NULL: all zero
+ *   out      new; freed with tdm_doctor_free
+ * Errors  TDM_ERR_BAD_FILE nothing of these is there, it is damaged beyond use, or the page cannot be written (names the file) |
+ *         TDM_ERR_INVALID a page without traces | TDM_ERR_NO_MEMORY          Thread  any
+ * Cost    recordings about 2 ms a rank; traces as long as reading them
  * Source  fr_trace of PyTorch's flight recorder; Holistic Trace Analysis.   Since 0.1 */
-TDM_API TDM_MUST_CHECK tdm_status tdm_doctor(const char *const *paths, int count, tdm_doctor_report **out);
+TDM_API TDM_MUST_CHECK tdm_status tdm_doctor(const char *const *paths, int count, const tdm_doctor_options *options, tdm_doctor_report **out);
+/* tdm_doctor_diff - what changed from one job to another, by their traces: by part and phase of an iteration, by kernel, operator and
+ * collective, and which findings are gone or new.
+ *   a, b     a trace or a folder of one job each
+ *   options  NULL: all zero; memory_bytes is for both jobs together, page must be NULL
+ * Errors  as tdm_doctor          Thread  any          Since 0.1 */
+TDM_API TDM_MUST_CHECK tdm_status tdm_doctor_diff(const char *a, const char *b, const tdm_doctor_options *options, tdm_doctor_report **out);
 /* For people, and as one JSON object (docs/cli.md). Live as long as the report. */
 TDM_API const char *tdm_doctor_text(const tdm_doctor_report *report);
 TDM_API const char *tdm_doctor_json(const tdm_doctor_report *report);

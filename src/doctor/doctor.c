@@ -25,8 +25,9 @@ static void introduce(const tdmi_witnesses *all, tdm_doctor_report *report)
 }
 
 /* Recordings of Tandem's own ranks: gathered, lined up, each finding asked. */
-static tdm_status examine_recordings(const struct tdmi_input_list *list, tdm_doctor_report *report)
+static tdm_status examine_recordings(const struct tdmi_input_list *list, const tdm_doctor_options *options, tdm_doctor_report *report)
 {
+    (void)options;
     tdmi_witnesses all;
     tdmi_lineup lineup;
     tdm_status status = tdmi_gather((const char *const *)list->path, list->count, &all);
@@ -49,8 +50,9 @@ static tdm_status examine_recordings(const struct tdmi_input_list *list, tdm_doc
     return status;
 }
 
-static tdm_status examine_nccl_logs(const struct tdmi_input_list *list, tdm_doctor_report *report)
+static tdm_status examine_nccl_logs(const struct tdmi_input_list *list, const tdm_doctor_options *options, tdm_doctor_report *report)
 {
+    (void)options;
     json_t *summary = NULL;
     const tdm_status status = tdmi_nccl_examine((const char *const *)list->path, list->count, report, &summary);
     if (status == TDM_OK)
@@ -58,13 +60,14 @@ static tdm_status examine_nccl_logs(const struct tdmi_input_list *list, tdm_doct
     return status;
 }
 
-static tdm_status examine_traces(const struct tdmi_input_list *list, tdm_doctor_report *report)
+static tdm_status examine_traces(const struct tdmi_input_list *list, const tdm_doctor_options *options, tdm_doctor_report *report)
 {
-    return tdmi_traces_examine((const char *const *)list->path, list->count, report);
+    return tdmi_traces_examine((const char *const *)list->path, list->count, options, report);
 }
 
-static tdm_status examine_flight_dumps(const struct tdmi_input_list *list, tdm_doctor_report *report)
+static tdm_status examine_flight_dumps(const struct tdmi_input_list *list, const tdm_doctor_options *options, tdm_doctor_report *report)
 {
+    (void)options;
     json_t *summary = NULL;
     const tdm_status status = tdmi_flight_examine((const char *const *)list->path, list->count, report, &summary);
     if (status == TDM_OK)
@@ -72,7 +75,8 @@ static tdm_status examine_flight_dumps(const struct tdmi_input_list *list, tdm_d
     return status;
 }
 
-static tdm_status (*const examine[TDMI_INPUT_KINDS])(const struct tdmi_input_list *list, tdm_doctor_report *report) = {
+static tdm_status (*const examine[TDMI_INPUT_KINDS])(const struct tdmi_input_list *list, const tdm_doctor_options *options,
+                                                     tdm_doctor_report *report) = {
     [TDMI_INPUT_RECORDING] = examine_recordings,
     [TDMI_INPUT_NCCL_LOG] = examine_nccl_logs,
     [TDMI_INPUT_TRACE] = examine_traces,
@@ -91,29 +95,63 @@ static tdm_status write_json(tdm_doctor_report *report)
     return report->json != NULL && !report->failed ? TDM_OK : tdmi_fail(TDM_ERR_NO_MEMORY, "the report needs more memory than there is");
 }
 
-tdm_status tdm_doctor(const char *const *paths, int count, tdm_doctor_report **out)
+static tdm_status begin(tdm_doctor_report **out)
 {
-    tdmi_inputs inputs = {0};
     tdm_doctor_report *report = tdmi_calloc(1, sizeof *report, "doctor");
     if (report == NULL)
         return TDM_ERR_NO_MEMORY;
-    tdm_status status = tdmi_inputs_sort(paths, count, &inputs);
     report->findings = json_array();
     report->extra = json_object();
-    if (status == TDM_OK && (report->findings == NULL || report->extra == NULL))
-        status = tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for a report");
-    for (int kind = 0; kind < TDMI_INPUT_KINDS && status == TDM_OK; kind++)
-        if (inputs.of[kind].count > 0)
-            status = examine[kind](&inputs.of[kind], report);
-    tdmi_inputs_free(&inputs);
+    *out = report;
+    return report->findings != NULL && report->extra != NULL ? TDM_OK : tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for a report");
+}
+
+static tdm_status end(tdm_status status, tdm_doctor_report *report, tdm_doctor_report **out)
+{
     if (status == TDM_OK)
         status = write_json(report);
-    if (status != TDM_OK) {
+    if (status == TDM_OK)
+        *out = report;
+    else
         tdm_doctor_free(report);
-        return status;
-    }
-    *out = report;
-    return TDM_OK;
+    return status;
+}
+
+static tdm_status examine_all(const tdmi_inputs *inputs, const tdm_doctor_options *options, tdm_doctor_report *report)
+{
+    tdm_status status = TDM_OK;
+    if (options->page != NULL && inputs->of[TDMI_INPUT_TRACE].count == 0)
+        return tdmi_fail(TDM_ERR_INVALID, "a page is written of traces of PyTorch's profiler, and there are none; do without --report");
+    for (int kind = 0; kind < TDMI_INPUT_KINDS && status == TDM_OK; kind++)
+        if (inputs->of[kind].count > 0)
+            status = examine[kind](&inputs->of[kind], options, report);
+    return status;
+}
+
+static const tdm_doctor_options no_options;
+
+tdm_status tdm_doctor(const char *const *paths, int count, const tdm_doctor_options *options, tdm_doctor_report **out)
+{
+    tdmi_inputs inputs = {0};
+    tdm_doctor_report *report = NULL;
+    tdm_status status = begin(&report);
+    if (status == TDM_OK)
+        status = tdmi_inputs_sort(paths, count, &inputs);
+    if (status == TDM_OK)
+        status = examine_all(&inputs, options != NULL ? options : &no_options, report);
+    tdmi_inputs_free(&inputs);
+    return end(status, report, out);
+}
+
+tdm_status tdm_doctor_diff(const char *a, const char *b, const tdm_doctor_options *options, tdm_doctor_report **out)
+{
+    tdm_doctor_report *report = NULL;
+    tdm_status status = begin(&report);
+    if (status == TDM_OK && options != NULL && options->page != NULL)
+        status = tdmi_fail(TDM_ERR_INVALID, "there is no page of two jobs; do without --report, or without --diff");
+    if (status == TDM_OK)
+        status = tdmi_traces_compare(a, b, options != NULL ? options : &no_options, report);
+    return end(status, report, out);
 }
 
 const char *tdm_doctor_text(const tdm_doctor_report *report)

@@ -4,10 +4,13 @@
 
 #include "doctor/finding.h"
 
-/* traces.c - traces read, understood, every finding asked; adds findings, text, and members of the report's object. */
-tdm_status tdmi_traces_examine(const char *const *paths, int count, tdm_doctor_report *report);
+/* traces.c - adds findings, text, and members of the report's object: of one job; of what differs between two. */
+tdm_status tdmi_traces_examine(const char *const *paths, int count, const tdm_doctor_options *options, tdm_doctor_report *report);
+tdm_status tdmi_traces_compare(const char *a, const char *b, const tdm_doctor_options *options, tdm_doctor_report *report);
 
-/* job_text.c - appends lines to the report. */
+/* job_text.c - "traces of 4 of 4 ranks, DDP over nccl, ..."; then the whole: appends lines to the report. */
+#define TDMI_JOB_TITLE_BYTES 512
+void tdmi_job_title(const tdmi_case *c, char text[TDMI_JOB_TITLE_BYTES]);
 void tdmi_job_text(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor_report *report);
 /* job_json.c - the members of the report's object that come from traces, and its findings; NULL: no memory. */
 json_t *tdmi_job_json(const tdmi_case *c, const tdmi_findings *findings);

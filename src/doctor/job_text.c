@@ -62,7 +62,7 @@ static const char *size_text(int64_t nbytes, char text[32])
 
 /* ---- who and what ---- */
 
-static void introduce(const tdmi_case *c, tdm_doctor_report *report)
+void tdmi_job_title(const tdmi_case *c, char text[TDMI_JOB_TITLE_BYTES])
 {
     const tdmi_job *job = c->job;
     const tdmi_rank *first = &job->rank[0];
@@ -88,8 +88,16 @@ static void introduce(const tdmi_case *c, tdm_doctor_report *report)
     else
         snprintf(steps, sizeof steps, iterations == 1 ? "%zu iteration (%lld)" : "%zu iterations (%lld to %lld)", iterations,
                  (long long)first->iteration[0].number, (long long)first->iteration[first->iterations - 1].number);
-    say_wrapped(report, 2, "traces of %zu of %d rank%s%s, %s; %s; %.2f ms an iteration", job->ranks, job->traces->world_size,
-                job->traces->world_size == 1 ? "" : "s", what, job->on_device ? "with a device" : "CPU only", steps, ms(c->model->now_ns));
+    snprintf(text, TDMI_JOB_TITLE_BYTES, "traces of %zu of %d rank%s%s, %s; %s; %.2f ms an iteration", job->ranks, job->traces->world_size,
+             job->traces->world_size == 1 ? "" : "s", what, job->on_device ? "with a device" : "CPU only", steps, ms(c->model->now_ns));
+}
+
+static void introduce(const tdmi_case *c, tdm_doctor_report *report)
+{
+    const tdmi_job *job = c->job;
+    char title[TDMI_JOB_TITLE_BYTES];
+    tdmi_job_title(c, title);
+    say_wrapped(report, 2, "%s", title);
     for (size_t i = 0; i < job->traces->note_count; i++)
         say_wrapped(report, 2, "note: %s", job->traces->note[i]);
     for (size_t r = 0; r < job->ranks; r++)

@@ -1,48 +1,63 @@
-/* traces.c - traces of PyTorch's profiler: read, understood, every finding asked, the report written. */
+/* traces.c - traces of PyTorch's profiler: diagnosed, and the reports on them written. */
+#include "doctor/diagnosis.h"
+#include "doctor/diff.h"
 #include "doctor/job_report.h"
+#include "doctor/page.h"
 
-static tdm_status write(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor_report *report)
+#include <stdio.h>
+#include <stdlib.h>
+
+static tdm_status write(const tdmi_diagnosis *d, tdm_doctor_report *report)
 {
-    json_t *members = tdmi_job_json(c, findings), *list = tdmi_findings_json(findings);
-    tdmi_job_text(c, findings, report);
-    report->ranks = (int)c->job->ranks > report->ranks ? (int)c->job->ranks : report->ranks;
-    report->failed |= findings->failed || members == NULL || list == NULL || json_object_update(report->extra, members) != 0 ||
+    json_t *members = tdmi_job_json(&d->c, &d->findings), *list = tdmi_findings_json(&d->findings);
+    tdmi_job_text(&d->c, &d->findings, report);
+    report->ranks = (int)d->job->ranks > report->ranks ? (int)d->job->ranks : report->ranks;
+    report->failed |= members == NULL || list == NULL || json_object_update(report->extra, members) != 0 ||
                       json_array_extend(report->findings, list) != 0;
     json_decref(members);
     json_decref(list);
     return report->failed ? tdmi_fail(TDM_ERR_NO_MEMORY, "the report needs more memory than there is") : TDM_OK;
 }
 
-static tdm_status examine(const tdmi_job *job, tdm_doctor_report *report)
+tdm_status tdmi_traces_examine(const char *const *paths, int count, const tdm_doctor_options *options, tdm_doctor_report *report)
 {
-    tdmi_breakdown breakdown = {0};
-    tdmi_case c = {.job = job, .breakdown = &breakdown};
-    tdmi_findings findings;
-    tdm_status status = tdmi_breakdown_make(job, &breakdown);
-    if (status == TDM_OK)
-        status = tdmi_model_create(job, &c.model);
-    if (status == TDM_OK) {
-        tdmi_findings_look(&c, &findings);
-        status = write(&c, &findings, report);
-        tdmi_findings_free(&findings);
-    }
-    tdmi_model_free(c.model);
-    tdmi_breakdown_free(&breakdown);
+    tdmi_diagnosis *d;
+    tdm_status status = tdmi_diagnose(paths, count, options->memory_bytes, &d);
+    if (status != TDM_OK)
+        return status;
+    status = write(d, report);
+    if (status == TDM_OK && options->page != NULL)
+        status = tdmi_page_write(d, options->page);
+    tdmi_diagnosis_free(d);
     return status;
 }
 
-tdm_status tdmi_traces_examine(const char *const *paths, int count, tdm_doctor_report *report)
+static tdm_status write_diff(tdmi_diagnosis *const side[2], const char *const names[2], tdm_doctor_report *report)
 {
-    tdmi_job_traces *traces;
-    tdmi_job *job;
-    tdm_status status = tdmi_job_traces_read(paths, (size_t)count, &(tdmi_trace_options){0}, &traces);
-    if (status != TDM_OK)
-        return status;
-    status = tdmi_job_create(traces, &job);
-    if (status == TDM_OK) {
-        status = examine(job, report);
-        tdmi_job_free(job);
-    }
-    tdmi_job_traces_free(traces);
+    char *text = NULL;
+    size_t nbytes;
+    FILE *out = open_memstream(&text, &nbytes);
+    tdm_status status = out != NULL ? tdmi_diff_text(side, names, out) : TDM_ERR_NO_MEMORY;
+    json_t *members = tdmi_diff_json(side);
+    if (out != NULL && fclose(out) != 0)
+        status = TDM_ERR_NO_MEMORY;
+    if (status == TDM_OK)
+        tdmi_report_say(report, "%s", text);
+    free(text);
+    report->failed |= members == NULL || json_object_set_new(report->extra, "diff", members) != 0;
+    return status == TDM_OK && !report->failed ? TDM_OK : tdmi_fail(TDM_ERR_NO_MEMORY, "the report needs more memory than there is");
+}
+
+tdm_status tdmi_traces_compare(const char *a, const char *b, const tdm_doctor_options *options, tdm_doctor_report *report)
+{
+    const char *const names[2] = {a, b};
+    tdmi_diagnosis *side[2] = {NULL, NULL};
+    tdm_status status = TDM_OK;
+    for (int s = 0; s < 2 && status == TDM_OK; s++)
+        status = tdmi_diagnose(&names[s], 1, options->memory_bytes / 2, &side[s]);
+    if (status == TDM_OK)
+        status = write_diff(side, names, report);
+    tdmi_diagnosis_free(side[0]);
+    tdmi_diagnosis_free(side[1]);
     return status;
 }

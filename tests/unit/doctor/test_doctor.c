@@ -102,7 +102,7 @@ static char found[8192], said[16384];
 static int examine(const char *path)
 {
     tdm_doctor_report *report;
-    assert_int_equal(tdm_doctor(&path, 1, &report), TDM_OK);
+    assert_int_equal(tdm_doctor(&path, 1, NULL, &report), TDM_OK);
     json_t *root = json_loads(tdm_doctor_json(report), 0, NULL);
     const json_t *findings = json_object_get(root, "findings");
     const int count = (int)json_array_size(findings);
@@ -245,16 +245,16 @@ static void what_is_no_recording_is_refused_by_name(void **state)
         FILE *file = fopen(path, "w");
         fputs(texts[i], file);
         fclose(file);
-        assert_int_equal(tdm_doctor(paths, 1, &report), TDM_ERR_BAD_FILE);
+        assert_int_equal(tdm_doctor(paths, 1, NULL, &report), TDM_ERR_BAD_FILE);
         CONTAINS(tdm_error_text(), "bad.txt");
     }
     unlink(path);
     const char *nowhere[] = {"/nowhere"};
-    assert_int_equal(tdm_doctor(nowhere, 1, &report), TDM_ERR_BAD_FILE);
+    assert_int_equal(tdm_doctor(nowhere, 1, NULL, &report), TDM_ERR_BAD_FILE);
     empty(folder);
     mkdir(folder, 0700);
     const char *nothing[] = {folder};
-    assert_int_equal(tdm_doctor(nothing, 1, &report), TDM_ERR_BAD_FILE);
+    assert_int_equal(tdm_doctor(nothing, 1, NULL, &report), TDM_ERR_BAD_FILE);
     CONTAINS(tdm_error_text(), "no recording in");
 }
 
