@@ -67,7 +67,8 @@ void tdmi_findings_look(tdmi_case *c, tdmi_findings *out)
     out->failed |= explained == NULL;
     out->count = explained != NULL ? kept : out->count;
     tdmi_free(explained);
-    qsort(out->of, out->count, sizeof *out->of, by_gain);
+    if (out->count > 1)
+        qsort(out->of, out->count, sizeof *out->of, by_gain);
 }
 
 void tdmi_findings_free(tdmi_findings *findings)

@@ -2,6 +2,7 @@
 #include "job/breakdown.h"
 
 #include "core/memory.h"
+#include "job/each.h"
 #include "job/intervals.h"
 
 #include <string.h>
@@ -254,6 +255,21 @@ static tdm_status split_rank(const tdmi_rank *rank, tdmi_split *split, tdmi_spli
     return status;
 }
 
+typedef struct target {
+    const tdmi_job *job;
+    tdmi_breakdown *out;
+} target;
+
+static tdm_status split_place(uint32_t place, void *arg)
+{
+    const target *t = arg;
+    const tdmi_rank *rank = &t->job->rank[place];
+    t->out->of[place] = tdmi_calloc(rank->iterations + 1, sizeof **t->out->of, "breakdown");
+    if (t->out->of[place] == NULL)
+        return TDM_ERR_NO_MEMORY;
+    return rank->iterations > 0 ? split_rank(rank, t->out->of[place], &t->out->mean[place]) : TDM_OK;
+}
+
 tdm_status tdmi_breakdown_make(const tdmi_job *job, tdmi_breakdown *out)
 {
     tdm_status status = TDM_OK;
@@ -262,14 +278,8 @@ tdm_status tdmi_breakdown_make(const tdmi_job *job, tdmi_breakdown *out)
     out->mean = tdmi_calloc(job->ranks + 1, sizeof *out->mean, "breakdown");
     if (out->of == NULL || out->mean == NULL)
         status = TDM_ERR_NO_MEMORY;
-    for (size_t r = 0; r < job->ranks && status == TDM_OK; r++) {
-        const tdmi_rank *rank = &job->rank[r];
-        out->of[r] = tdmi_calloc(rank->iterations + 1, sizeof **out->of, "breakdown");
-        if (out->of[r] == NULL)
-            status = TDM_ERR_NO_MEMORY;
-        else if (rank->iterations > 0)
-            status = split_rank(rank, out->of[r], &out->mean[r]);
-    }
+    if (status == TDM_OK)
+        status = tdmi_each_place(job->ranks, split_place, &(target){job, out});
     if (status != TDM_OK)
         tdmi_breakdown_free(out);
     return status;

@@ -224,7 +224,9 @@ static tdm_status bind_event(tdmi_model *model, uint32_t place, tdmi_nodes *node
     const int64_t start_ns = start_of(rank, gpu);
     int64_t asked_ns = INT64_MIN;
     tdm_status status = TDM_OK;
-    if (rank->role[event] != TDMI_ROLE_COMM)
+    if (rank->role[event] == TDMI_ROLE_COMM) /* meeting_links.c says how long; where it has nothing to say, as long as it was */
+        status = tdmi_bind(model, place, begin, nodes->end[event], TDMI_DUE_TRANSFER, 0, event);
+    else
         status = tdmi_bind(model, place, begin, nodes->end[event], rank->role[event] == TDMI_ROLE_COPY ? TDMI_DUE_COPY : TDMI_DUE_COMPUTE,
                            rank->trace->event[event].dur_ns, event);
     if (status == TDM_OK && call != TDMI_NONE && nodes->begin[call] != TDMI_NONE) {

@@ -2,6 +2,7 @@
 #include "job/build.h"
 
 #include "core/memory.h"
+#include "job/each.h"
 
 #include <string.h>
 
@@ -202,6 +203,63 @@ static tdm_status finish(tdmi_model *model)
     return TDM_OK;
 }
 
+/* ---- all ranks ---- */
+
+/* Each rank is built as a graph of its own, at the same time, and the graphs are then put behind each other. */
+typedef struct site {
+    const tdmi_model *model;
+    tdmi_nodes *nodes;
+    tdmi_graph **graph; /* [ranks] */
+} site;
+
+static tdm_status build_place(uint32_t place, void *arg)
+{
+    const site *s = arg;
+    tdmi_model own = *s->model;
+    tdm_status status = tdmi_graph_create(&s->graph[place]);
+    own.graph = s->graph[place];
+    if (status == TDM_OK)
+        status = build_rank(&own, place, &s->nodes[place]);
+    return status == TDM_OK ? end_iterations(&own, place, &s->nodes[place]) : status;
+}
+
+static void renumber(uint32_t *node, size_t count, uint32_t offset)
+{
+    for (size_t i = 0; i < count; i++)
+        node[i] += node[i] != TDMI_NONE ? offset : 0;
+}
+
+static tdm_status append_place(tdmi_model *model, const site *s, size_t place)
+{
+    const tdmi_rank *rank = &model->job->rank[place];
+    tdmi_nodes *nodes = &s->nodes[place];
+    uint32_t offset;
+    const tdm_status status = tdmi_graph_append(model->graph, s->graph[place], &offset);
+    if (status != TDM_OK)
+        return status;
+    renumber(nodes->begin, rank->trace->event_count, offset);
+    renumber(nodes->end, rank->trace->event_count, offset);
+    renumber(model->end_node[place], rank->iterations + 1, offset);
+    for (size_t p = 0; p < nodes->points; p++)
+        renumber(&nodes->point[p].node, 1, offset);
+    tdmi_graph_free(s->graph[place]);
+    s->graph[place] = NULL;
+    return TDM_OK;
+}
+
+static tdm_status build_ranks(tdmi_model *model, tdmi_nodes *nodes)
+{
+    const size_t ranks = model->job->ranks;
+    const site s = {model, nodes, tdmi_calloc(ranks + 1, sizeof *s.graph, "replay")};
+    tdm_status status = s.graph != NULL ? tdmi_each_place(ranks, build_place, (void *)&s) : TDM_ERR_NO_MEMORY;
+    for (size_t r = 0; r < ranks && status == TDM_OK; r++)
+        status = append_place(model, &s, r);
+    for (size_t r = 0; s.graph != NULL && r < ranks; r++)
+        tdmi_graph_free(s.graph[r]);
+    tdmi_free(s.graph);
+    return status;
+}
+
 tdm_status tdmi_model_create(const tdmi_job *job, tdmi_model **out)
 {
     tdmi_model *model = tdmi_calloc(1, sizeof *model, "replay");
@@ -213,11 +271,8 @@ tdm_status tdmi_model_create(const tdmi_job *job, tdmi_model **out)
         model->spent = tdmi_calloc(job->ranks + 1, sizeof *model->spent, "replay");
         status = model->end_node != NULL && model->spent != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
     }
-    for (uint32_t r = 0; r < job->ranks && status == TDM_OK; r++) {
-        status = build_rank(model, r, &nodes[r]);
-        if (status == TDM_OK)
-            status = end_iterations(model, r, &nodes[r]);
-    }
+    if (status == TDM_OK)
+        status = build_ranks(model, nodes);
     if (status == TDM_OK)
         status = tdmi_meeting_links(model, nodes);
     if (status == TDM_OK)

@@ -8,8 +8,8 @@
 
 #include "core/memory.h"
 #include "job/median.h"
+#include "job/order.h"
 
-#include <stdlib.h>
 
 /* Ways between operators: 1 to 3 us where the program is only torch's own Python or C++. Five times the usual one, and never under
  * 10 us, is something else. */
@@ -50,14 +50,33 @@ static tdm_status learn(const tdmi_rank *rank, tdmi_nodes *nodes, int64_t *cover
     return TDM_OK;
 }
 
-static int in_order(const void *a, const void *b)
+static int by_kind(const tdmi_key *a, const tdmi_key *b, void *arg)
 {
-    const tdmi_point *x = a, *y = b;
-    if (x->ns != y->ns)
-        return x->ns < y->ns ? -1 : 1;
+    const tdmi_point *x = (const tdmi_point *)arg + a->index, *y = (const tdmi_point *)arg + b->index;
     if (x->kind != y->kind)
         return x->kind < y->kind ? -1 : 1;
     return (x->event > y->event) - (x->event < y->event);
+}
+
+static tdm_status sort_points(tdmi_nodes *nodes)
+{
+    tdmi_key *key = tdmi_malloc((nodes->points + 1) * sizeof *key, "replay");
+    tdmi_point *sorted = tdmi_malloc((nodes->points + 1) * sizeof *sorted, "replay");
+    tdm_status status = key != NULL && sorted != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    for (uint32_t p = 0; status == TDM_OK && p < nodes->points; p++)
+        key[p] = (tdmi_key){nodes->point[p].ns, p};
+    if (status == TDM_OK)
+        status = tdmi_keys_sort(key, nodes->points, by_kind, nodes->point);
+    for (size_t p = 0; status == TDM_OK && p < nodes->points; p++)
+        sorted[p] = nodes->point[key[p].index];
+    tdmi_free(key);
+    if (status != TDM_OK) {
+        tdmi_free(sorted);
+        return status;
+    }
+    tdmi_free(nodes->point);
+    nodes->point = sorted;
+    return TDM_OK;
 }
 
 typedef struct kinds {
@@ -100,8 +119,7 @@ static tdm_status collect(const tdmi_rank *rank, tdmi_nodes *nodes, int64_t *cov
     for (uint32_t l = 0; l < rank->trace->lane_count; l++) /* and at the end they all pause */
         if (cover_end[l] != INT64_MIN)
             nodes->point[nodes->points++] = (tdmi_point){cover_end[l], TDMI_NONE, l, TDMI_NONE, TDMI_POINT_PAUSE_BEGIN};
-    qsort(nodes->point, nodes->points, sizeof *nodes->point, in_order);
-    return TDM_OK;
+    return sort_points(nodes);
 }
 
 static void forget(int64_t *cover_end, size_t lanes)

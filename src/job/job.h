@@ -114,7 +114,7 @@ typedef struct tdmi_job {
     unsigned kinds;
 } tdmi_job;
 
-/* Borrows the traces. TDM_ERR_NO_MEMORY is the only error: whatever traces there are make a job. */
+/* Borrows the traces. Whatever traces there are make a job: TDM_ERR_NO_MEMORY, or TDM_ERR_BAD_FILE for more than 65535 of them. */
 tdm_status tdmi_job_create(const tdmi_job_traces *traces, tdmi_job **out);
 void tdmi_job_free(tdmi_job *job); /* NULL is fine */
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of an even count the upper; sorts `value`. otherwise: of none. */
+/* Of an even count the upper; reorders `value`. otherwise: of none. */
 int64_t tdmi_median(int64_t *value, size_t count, int64_t otherwise);
 
 #endif

@@ -38,12 +38,13 @@ static tdm_status start_host_comms(tdmi_model *model, uint32_t place, const tdmi
             until_ns = tdmi_event_end(rank, p->event);
         }
         const uint32_t last = tdmi_point_before(nodes, start_ns);
+        status = tdmi_bind(model, place, nodes->begin[event], nodes->end[event], TDMI_DUE_TRANSFER, 0, event);
         if (call == NULL && last != TDMI_NONE)
             call = &nodes->point[last];
         const uint32_t before = tdmi_comm_ended(rank, nodes, start_ns - 1);
         const bool queued = before != TDMI_NONE && call != NULL && tdmi_event_end(rank, before) > call->ns;
         const int64_t ns = call != NULL ? start_ns - call->ns : 0;
-        if (call != NULL)
+        if (status == TDM_OK && call != NULL)
             status = tdmi_bind(model, place, call->node, nodes->begin[event], TDMI_DUE_LAUNCH, queued && ns > START_NS ? START_NS : ns, event);
         if (status == TDM_OK && before != TDMI_NONE)
             status = tdmi_bind(model, place, nodes->end[before], nodes->begin[event], TDMI_DUE_ORDER, 0, event);

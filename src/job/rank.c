@@ -5,24 +5,16 @@
 #include "job/job.h"
 
 #include "core/memory.h"
+#include "job/order.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct keyed {
-    int64_t start_ns, end_ns;
-    uint32_t event;
-} keyed;
-
-/* By start, the longer first: a parent stands before its children. */
-static int by_start(const void *a, const void *b)
+/* The longer first: a parent stands before its children. */
+static int longer_first(const tdmi_key *a, const tdmi_key *b, void *arg)
 {
-    const keyed *x = a, *y = b;
-    if (x->start_ns != y->start_ns)
-        return x->start_ns < y->start_ns ? -1 : 1;
-    if (x->end_ns != y->end_ns)
-        return x->end_ns > y->end_ns ? -1 : 1;
-    return (x->event > y->event) - (x->event < y->event);
+    const tdmi_trace *trace = arg;
+    const int64_t x = trace->event[a->index].dur_ns, y = trace->event[b->index].dur_ns;
+    return x != y ? (x < y) - (x > y) : (a->index > b->index) - (a->index < b->index);
 }
 
 /* The events that `wanted` says, by start. */
@@ -30,32 +22,22 @@ static tdm_status sorted_events(const tdmi_rank *rank, bool (*wanted)(const tdmi
 {
     const tdmi_trace *trace = rank->trace;
     size_t count = 0, at = 0;
-    bool in_order = true;
     for (uint32_t i = 0; i < trace->event_count; i++)
         count += wanted(rank, i);
-    keyed *key = tdmi_malloc((count + 1) * sizeof *key, "job");
+    tdmi_key *key = tdmi_malloc((count + 1) * sizeof *key, "job");
     uint32_t *list = tdmi_malloc((count + 1) * sizeof *list, "job");
-    if (key == NULL || list == NULL) {
-        tdmi_free(key);
-        tdmi_free(list);
-        return TDM_ERR_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < trace->event_count; i++) {
-        if (!wanted(rank, i))
-            continue;
-        const tdmi_event *e = &trace->event[i];
-        key[at] = (keyed){e->start_ns, e->start_ns + e->dur_ns, i};
-        in_order = in_order && (at == 0 || by_start(&key[at - 1], &key[at]) <= 0);
-        at++;
-    }
-    if (!in_order)
-        qsort(key, count, sizeof *key, by_start);
-    for (size_t i = 0; i < count; i++)
-        list[i] = key[i].event;
+    tdm_status status = key != NULL && list != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    for (uint32_t i = 0; status == TDM_OK && i < trace->event_count; i++)
+        if (wanted(rank, i))
+            key[at++] = (tdmi_key){trace->event[i].start_ns, i};
+    if (status == TDM_OK)
+        status = tdmi_keys_sort(key, count, longer_first, (void *)trace);
+    for (size_t i = 0; status == TDM_OK && i < count; i++)
+        list[i] = key[i].index;
     tdmi_free(key);
     *out = list;
-    *count_out = count;
-    return TDM_OK;
+    *count_out = status == TDM_OK ? count : 0;
+    return status;
 }
 
 static bool is_gpu(const tdmi_rank *rank, uint32_t event)

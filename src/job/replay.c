@@ -70,6 +70,41 @@ tdm_status tdmi_graph_link(tdmi_graph *graph, uint32_t to, const tdmi_link *link
     return TDM_OK;
 }
 
+static bool reserve(tdmi_graph *graph, size_t nodes, size_t links)
+{
+    int64_t *measured_ns = nodes < UINT32_MAX ? tdmi_realloc(graph->measured_ns, (nodes + 1) * sizeof *measured_ns, "replay") : NULL;
+    if (measured_ns != NULL) {
+        graph->measured_ns = measured_ns;
+        graph->node_capacity = nodes + 1;
+    }
+    raw_link *raw = measured_ns != NULL && links < UINT32_MAX ? tdmi_realloc(graph->raw, (links + 1) * sizeof *raw, "replay") : NULL;
+    if (raw != NULL) {
+        graph->raw = raw;
+        graph->link_capacity = links + 1;
+    }
+    return raw != NULL;
+}
+
+tdm_status tdmi_graph_append(tdmi_graph *graph, tdmi_graph *more, uint32_t *offset_out)
+{
+    const uint32_t offset = (uint32_t)graph->nodes;
+    if (!reserve(graph, graph->nodes + more->nodes, graph->links + more->links))
+        return TDM_ERR_NO_MEMORY;
+    if (more->nodes > 0)
+        memcpy(graph->measured_ns + graph->nodes, more->measured_ns, more->nodes * sizeof *more->measured_ns);
+    for (size_t i = 0; i < more->links; i++) {
+        raw_link *to = &graph->raw[graph->links + i];
+        *to = more->raw[i];
+        to->to += offset;
+        to->link.from += offset;
+    }
+    graph->nodes += more->nodes;
+    graph->links += more->links;
+    more->nodes = more->links = 0;
+    *offset_out = offset;
+    return TDM_OK;
+}
+
 /* By the node they lead to; the order of those of one node stays. */
 static tdm_status sort_links(tdmi_graph *graph)
 {

@@ -53,6 +53,8 @@ void tdmi_graph_free(tdmi_graph *graph); /* NULL is fine */
 uint32_t tdmi_graph_node(tdmi_graph *graph, int64_t measured_ns);
 /* Between existing nodes. One that asks for more than was measured is shortened to it (clocks are not exact). */
 tdm_status tdmi_graph_link(tdmi_graph *graph, uint32_t to, const tdmi_link *link);
+/* Nodes and links of `more`, which is empty afterwards; node n of it is node *offset_out + n then. */
+tdm_status tdmi_graph_append(tdmi_graph *graph, tdmi_graph *more, uint32_t *offset_out);
 /* Once, before the first replay: orders the nodes. Links that make a circle (only wrong traces have them) are cut; the number of
  * nodes that lost links is in *cut_out. At each node the link that asks for the latest time is made to ask for the measured one. */
 tdm_status tdmi_graph_finish(tdmi_graph *graph, size_t *cut_out);

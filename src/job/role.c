@@ -126,6 +126,16 @@ const tdmi_collective *tdmi_event_collective(const tdmi_rank *rank, uint32_t eve
     return which != TDMI_NONE ? &trace->collective[which] : NULL;
 }
 
+/* Times of 1970 to 2040, whatever the file counts from, and nothing longer than a day: what is beyond is damage, and no sum or difference of
+ * the rest leaves 64 bits. */
+#define START_NS_MAX ((int64_t)1 << 61)
+#define DUR_NS_MAX ((int64_t)86400 * 1000000000)
+
+static bool is_sane(const tdmi_event *e)
+{
+    return (e->flags & TDMI_EVENT_SUSPECT) == 0 && e->start_ns > -START_NS_MAX && e->start_ns < START_NS_MAX && e->dur_ns <= DUR_NS_MAX;
+}
+
 tdm_status tdmi_roles_give(tdmi_rank *rank)
 {
     const tdmi_trace *trace = rank->trace;
@@ -138,7 +148,7 @@ tdm_status tdmi_roles_give(tdmi_rank *rank)
     }
     for (uint32_t i = 0; i < trace->event_count; i++) {
         const tdmi_event *e = &trace->event[i];
-        if (e->name == TDMI_NONE || (e->flags & TDMI_EVENT_SUSPECT) != 0)
+        if (e->name == TDMI_NONE || !is_sane(e))
             continue;
         uint8_t *kind = &known[2 * (size_t)e->name], *role = kind + 1;
         if (*kind != e->kind + 1) {

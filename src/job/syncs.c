@@ -163,7 +163,8 @@ tdm_status tdmi_syncs_find(const tdmi_job *job, tdmi_syncs *out)
         tdmi_syncs_free(out);
         return status;
     }
-    qsort(out->of, out->count, sizeof *out->of, longest_first);
+    if (out->count > 1)
+        qsort(out->of, out->count, sizeof *out->of, longest_first);
     return TDM_OK;
 }
 
