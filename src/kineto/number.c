@@ -100,12 +100,12 @@ static tdmi_number ns_slow(const uint8_t *at, int64_t *out_ns, bool *whole)
     return to_int64(d.negative, fits, value, out_ns);
 }
 
-/* The common forms: 1669783687505483 and 5113483586846.034, in at most 16 digits before the point and three behind it. */
+/* The common forms: 1669783687505483 and 5113483586846.034, with at most 16 digits before the point and three behind it. */
 tdmi_number tdmi_number_ns(const uint8_t *at, int64_t *out_ns, bool *whole)
 {
     uint64_t value, fraction;
     const int count = tdmi_number_digits(at, &value);
-    if (count < 1 || count > 15)
+    if (count < 1 || count > 16 || value > (uint64_t)INT64_MAX / 1000 - 1)
         return ns_slow(at, out_ns, whole);
     *whole = at[count] != '.';
     int digits = 0;
@@ -121,7 +121,7 @@ tdmi_number tdmi_number_ns(const uint8_t *at, int64_t *out_ns, bool *whole)
     }
     if ((at[count + digits] | 0x20) == 'e')
         return ns_slow(at, out_ns, whole);
-    *out_ns = (int64_t)(value * 1000 + fraction); /* below 10^18 + 1000 */
+    *out_ns = (int64_t)(value * 1000 + fraction);
     return TDMI_NUMBER_GOOD;
 }
 
