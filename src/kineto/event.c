@@ -169,6 +169,8 @@ static tdm_status keep(tdmi_reader *r, tdmi_event *e)
 {
     tdmi_trace *t = r->trace;
     r->events++;
+    if (r->rows_only && !TDMI_EVENT_IS_ROW(e->kind))
+        return TDM_OK;
     const bool step = tdmi_reader_is_step(r, e);
     t->iterations_seen += step;
     if (r->survey != NULL)
@@ -180,7 +182,9 @@ static tdm_status keep(tdmi_reader *r, tdmi_event *e)
     t->iterations_kept += step;
     tdm_status status = find_lane(r, e);
     if (status == TDM_OK)
-        status = tdmi_reader_detail(r, (tdmi_event_kind)e->kind, &e->detail);
+        status = r->rows_only && e->kind != TDMI_EVENT_COPY && e->kind != TDMI_EVENT_SET
+                     ? TDM_OK
+                     : tdmi_reader_detail(r, (tdmi_event_kind)e->kind, &e->detail);
     if (status == TDM_OK)
         status = TDMI_READER_ROOM(t->event, t->event_count, r->event_capacity);
     if (status != TDM_OK)

@@ -27,7 +27,7 @@ typedef struct work {
     atomic_size_t next;
     size_t memory_bytes;
     uint64_t text_bytes; /* about, in all files */
-    bool ahead;
+    bool rows_only, ahead;
 } work;
 
 static void add_note(tdmi_job_traces *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -55,8 +55,8 @@ static void *read_files(void *arg)
         if (i >= w->files->count)
             return NULL;
         outcome *o = &w->outcome[i];
-        o->status = tdmi_trace_read_task(
-            &(tdmi_read_task){.path = w->files->file[i].path, .memory_bytes = share_of(w, i), .ahead = w->ahead}, &o->foreign, &o->trace);
+        const tdmi_read_task task = {.path = w->files->file[i].path, .memory_bytes = share_of(w, i), .rows_only = w->rows_only, .ahead = w->ahead};
+        o->status = tdmi_trace_read_task(&task, &o->foreign, &o->trace);
         if (o->status != TDM_OK)
             strncpy(o->text, tdm_error_text(), sizeof o->text - 1);
     }
@@ -224,6 +224,7 @@ tdm_status tdmi_job_traces_read(const char *const *path, size_t count, const tdm
     for (size_t i = 0; i < files.count; i++)
         w.text_bytes += files.file[i].text_bytes;
     w.ahead = (size_t)threads > files.count;
+    w.rows_only = options != NULL && options->rows_only;
     tdmi_job_traces *job = tdmi_calloc(1, sizeof *job, "traces");
     w.outcome = tdmi_calloc(files.count + 1, sizeof *w.outcome, "traces");
     if (job == NULL || w.outcome == NULL) {

@@ -50,6 +50,7 @@ static tdm_status pass(const tdmi_read_task *task, int64_t from_ns, tdmi_reader 
     r->first_damage = UINT64_MAX;
     r->keep_from_ns = from_ns;
     r->budget = task->memory_bytes;
+    r->rows_only = task->rows_only;
     tdm_status status = create_trace(task, &r->trace);
     if (status == TDM_OK)
         status = open_source(task, &source);
@@ -136,19 +137,27 @@ tdm_status tdmi_trace_read_task(const tdmi_read_task *task, bool *foreign, tdmi_
 
 size_t tdmi_trace_memory(const tdmi_trace_options *options)
 {
-    return options != NULL && options->memory_bytes > 0 ? options->memory_bytes : tdmi_memory_total() / 2;
+    return options != NULL && options->memory_bytes > 0 ? options->memory_bytes : tdmi_memory_total() / 4;
 }
 
 tdm_status tdmi_trace_read(const char *path, const tdmi_trace_options *options, tdmi_trace **out)
 {
     bool foreign;
     const int threads = options != NULL && options->threads > 0 ? options->threads : tdmi_cpu_usable();
-    return tdmi_trace_read_task(&(tdmi_read_task){.path = path, .memory_bytes = tdmi_trace_memory(options), .ahead = threads > 1}, &foreign, out);
+    return tdmi_trace_read_task(&(tdmi_read_task){.path = path,
+                                                  .memory_bytes = tdmi_trace_memory(options),
+                                                  .rows_only = options != NULL && options->rows_only,
+                                                  .ahead = threads > 1},
+                                &foreign, out);
 }
 
 tdm_status tdmi_trace_read_bytes(const char *name, const void *bytes, size_t nbytes, const tdmi_trace_options *options, tdmi_trace **out)
 {
     bool foreign;
-    return tdmi_trace_read_task(
-        &(tdmi_read_task){.path = name, .bytes = nbytes > 0 ? bytes : "", .nbytes = nbytes, .memory_bytes = tdmi_trace_memory(options)}, &foreign, out);
+    return tdmi_trace_read_task(&(tdmi_read_task){.path = name,
+                                                  .bytes = nbytes > 0 ? bytes : "",
+                                                  .nbytes = nbytes,
+                                                  .memory_bytes = tdmi_trace_memory(options),
+                                                  .rows_only = options != NULL && options->rows_only},
+                                &foreign, out);
 }

@@ -9,6 +9,7 @@ typedef struct tdmi_read_task {
     const void *bytes;
     size_t nbytes;
     size_t memory_bytes;    /* for this file */
+    bool rows_only;         /* as in tdmi_trace_options */
     bool ahead;             /* a thread may inflate */
 } tdmi_read_task;
 

@@ -23,6 +23,7 @@ typedef struct tdmi_reader {
     int64_t keep_from_ns;            /* events that begin before are not kept */
     uint64_t zero_starts;            /* events at time 0 */
     uint64_t events;                 /* complete events and instants met, kept or not */
+    bool rows_only;                  /* as in tdmi_trace_options */
     size_t budget;                   /* bytes that the tables may take */
     tdmi_survey *survey;             /* not NULL: nothing is kept, only counted */
 

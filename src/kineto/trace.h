@@ -232,7 +232,8 @@ typedef struct tdmi_trace {
 } tdmi_trace;
 
 typedef struct tdmi_trace_options {
-    size_t memory_bytes;                 /* what all ranks together may take; 0: half of this machine's */
+    size_t memory_bytes;                 /* what all ranks together may take; 0: a quarter of this machine's */
+    bool rows_only;                      /* only what HTA looks at: no instants and spans, and details of COPY and SET alone */
     int threads;                         /* 0: as many as this process may use */
 } tdmi_trace_options;
 

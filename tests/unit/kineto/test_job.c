@@ -296,7 +296,7 @@ static void a_gzip_file_damaged_anywhere_is_used_as_far_as_it_goes(void **state)
     const size_t size = gzip(text, strlen(text), packed, 1 << 20);
     const char *path = folder;
     size_t before = 0;
-    for (size_t cut = 0; cut < size; cut += 3) {
+    for (size_t cut = 0; cut < size; cut += 17) {
         put("rank0.json", packed, cut);
         if (read_paths(&path, 1, 1 + (int)cut % 2) != TDM_OK)
             continue;
@@ -306,11 +306,14 @@ static void a_gzip_file_damaged_anywhere_is_used_as_far_as_it_goes(void **state)
     }
     assert_in_range(before, EVENTS / 2, EVENTS);
     for (size_t flip = 0; flip < size; flip++) {
+        tdmi_trace *trace;
         packed[flip] ^= (uint8_t)(1 << flip % 8);
-        put("rank0.json", packed, size);
+        const tdm_status status = tdmi_trace_read_bytes("rank0.json", packed, size, NULL, &trace);
         packed[flip] ^= (uint8_t)(1 << flip % 8);
-        if (read_paths(&path, 1, 1) == TDM_OK && flip > 9)
-            assert_true(job->rank[0]->note_count > 0);
+        if (status != TDM_OK)
+            continue;
+        assert_true(trace->note_count > 0 || flip < 10); /* the head of gzip has a time and a system that say nothing */
+        tdmi_trace_free(trace);
     }
     free(packed);
     free(text);

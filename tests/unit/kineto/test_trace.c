@@ -175,6 +175,20 @@ static void copies_memory_python_and_sync_have_their_details(void **state)
     assert_int_equal(trace->event[4].stream, -1);
 }
 
+static void rows_alone_have_details_of_copies_alone(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[{\"ph\":\"X\",\"cat\":\"gpu_memcpy\",\"name\":\"m\",\"ts\":1,\"dur\":2,\"args\":{\"memory bandwidth (GB/s)\":2.5}},"
+        "{\"ph\":\"i\",\"name\":\"[memory]\",\"ts\":1,\"args\":{\"Bytes\":1}},{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"t\",\"ts\":1,\"dur\":2}," KERNEL("k", "1", "2") "]";
+    assert_int_equal(tdmi_trace_read_bytes("t.json", text, sizeof text - 1, &(tdmi_trace_options){.rows_only = true}, &trace), TDM_OK);
+    assert_int_equal(trace->event_count, 2);
+    assert_true(trace->copy[trace->event[0].detail].bandwidth_gbps == 2.5);
+    assert_int_equal(trace->event[1].detail, TDMI_NONE);
+    assert_int_equal(trace->event[1].correlation, 12);
+    assert_int_equal(trace->event[1].place, 3);
+}
+
 static void an_operator_knows_its_shapes_and_its_forward(void **state)
 {
     (void)state;
@@ -591,6 +605,7 @@ int main(void)
         TEST(a_kernel_has_all_that_its_args_say),
         TEST(categories_of_all_ages_are_the_same_kinds),
         TEST(copies_memory_python_and_sync_have_their_details),
+        TEST(rows_alone_have_details_of_copies_alone),
         TEST(an_operator_knows_its_shapes_and_its_forward),
         TEST(lanes_have_the_names_that_metadata_gives_before_or_behind),
         TEST(the_head_may_stand_before_or_behind_the_events),
