@@ -56,14 +56,11 @@ static void add_never_entered(const tdmi_lined_group *group, const tdmi_line *op
 static void add_without_dump(const tdmi_lined_group *group, const tdmi_line *open, const int *ranks, size_t count, size_t all,
                              tdm_doctor_report *report)
 {
-    char what[160], since[32], list[256] = "", text[1024];
-    size_t used = 0;
+    char what[160], since[32], list[TDMI_RANKS_TEXT_BYTES], text[1024];
     json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) {
-        if (used + 16 < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used > 0 ? ", " : "", ranks[i]);
+    for (size_t i = 0; i < count; i++)
         json_array_append_new(array, json_integer(ranks[i]));
-    }
+    tdmi_ranks_text(array, list);
     tdmi_call_text(open->call, what, sizeof what);
     tdmi_time_text(open->call->created_ns, since);
     snprintf(text, sizeof text, "there is no dump of rank%s %s%s of group %s, in which rank %d waits in call %llu (%s) since %s",

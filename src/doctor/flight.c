@@ -69,6 +69,28 @@ static bool is_of_interest(const tdmi_lined_group *group)
     return false;
 }
 
+/* Those that are behind come first, and all of a group that is not large. */
+static void say_ranks(const tdmi_lined_group *group, tdm_doctor_report *report)
+{
+    uint64_t most = 0;
+    size_t said = 0;
+    for (size_t m = 0; m < group->members; m++)
+        most = group->member[m].last->number > most ? group->member[m].last->number : most;
+    for (int pass = group->members > TABLE_RANKS ? 0 : 1; pass < 2; pass++)
+        for (size_t m = 0; m < group->members && said < (pass == 0 ? TABLE_RANKS / 2 : TABLE_RANKS); m++) {
+            const tdmi_recorded_call *last = group->member[m].last;
+            char what[160], when[32], place[TDMI_LABEL_TEXT_BYTES];
+            if (group->members > TABLE_RANKS && (last->number < most) != (pass == 0))
+                continue;
+            tdmi_call_text(last, what, sizeof what);
+            tdmi_time_text(last->created_ns, when);
+            tdmi_recorded_label_text(last, place);
+            tdmi_report_say(report, "  rank %-5d call %-6llu %-9s made %s  %s%s", group->member[m].rank, (unsigned long long)last->number,
+                            state_of(last), when, what, place);
+            said++;
+        }
+}
+
 static void say_table(const tdmi_lineup *lineup, tdm_doctor_report *report)
 {
     size_t shown = 0;
@@ -82,15 +104,7 @@ static void say_table(const tdmi_lineup *lineup, tdm_doctor_report *report)
         }
         tdmi_report_say(report, "group %s, %zu of %d ranks: where each is", group->name, group->members,
                         group->size > 0 ? group->size : (int)group->members);
-        for (size_t m = 0; m < group->members && m < TABLE_RANKS; m++) {
-            const tdmi_recorded_call *last = group->member[m].last;
-            char what[160], when[32], place[TDMI_LABEL_TEXT_BYTES];
-            tdmi_call_text(last, what, sizeof what);
-            tdmi_time_text(last->created_ns, when);
-            tdmi_recorded_label_text(last, place);
-            tdmi_report_say(report, "  rank %-5d call %-6llu %-9s made %s  %s%s", group->member[m].rank, (unsigned long long)last->number,
-                            state_of(last), when, what, place);
-        }
+        say_ranks(group, report);
         if (group->members > TABLE_RANKS)
             tdmi_report_say(report, "  and %zu more ranks", group->members - TABLE_RANKS);
     }

@@ -13,28 +13,24 @@ static size_t count_same(const tdmi_line *line, size_t count, size_t which)
     return same;
 }
 
-static void list_ranks(const tdmi_line *line, size_t count, const tdmi_recorded_call *like, char *text, size_t nbytes, json_t *ranks)
+static json_t *list_ranks(const tdmi_line *line, size_t count, const tdmi_recorded_call *like, char text[TDMI_RANKS_TEXT_BYTES])
 {
-    size_t used = 0;
-    text[0] = '\0';
+    json_t *ranks = json_array();
     for (size_t i = 0; i < count; i++)
-        if (tdmi_is_same_call(line[i].call, like)) {
-            if (used + 16 < nbytes)
-                used += (size_t)snprintf(text + used, nbytes - used, "%s%d", used > 0 ? ", " : "", line[i].call->group_rank);
+        if (tdmi_is_same_call(line[i].call, like))
             json_array_append_new(ranks, json_integer(line[i].call->group_rank));
-        }
+    tdmi_ranks_text(ranks, text);
+    return ranks;
 }
 
 static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t count, size_t usual, size_t other, tdm_doctor_report *report)
 {
-    char a[128], b[128], ranks_a[256], ranks_b[256], label_a[TDMI_LABEL_TEXT_BYTES], label_b[TDMI_LABEL_TEXT_BYTES], text[1536];
-    json_t *list_a = json_array(), *list_b = json_array();
+    char a[128], b[128], ranks_a[TDMI_RANKS_TEXT_BYTES], ranks_b[TDMI_RANKS_TEXT_BYTES], label_a[TDMI_LABEL_TEXT_BYTES], label_b[TDMI_LABEL_TEXT_BYTES], text[1536];
     tdmi_call_text(line[usual].call, a, sizeof a);
     tdmi_call_text(line[other].call, b, sizeof b);
     tdmi_recorded_label_text(line[usual].call, label_a);
     tdmi_recorded_label_text(line[other].call, label_b);
-    list_ranks(line, count, line[usual].call, ranks_a, sizeof ranks_a, list_a);
-    list_ranks(line, count, line[other].call, ranks_b, sizeof ranks_b, list_b);
+    json_t *list_a = list_ranks(line, count, line[usual].call, ranks_a), *list_b = list_ranks(line, count, line[other].call, ranks_b);
     const bool one_a = json_array_size(list_a) == 1, one_b = json_array_size(list_b) == 1;
     snprintf(text, sizeof text, "call %llu of group %s: rank%s %s made %s%s, but rank%s %s made %s%s", (unsigned long long)line->call->number,
              group->name, one_a ? "" : "s", ranks_a, a, label_a, one_b ? "" : "s", ranks_b, b, label_b);

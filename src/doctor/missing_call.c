@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define RANKS_ALONE 8 /* findings of their own a group */
+
 /* The last call that the rank waits in, of any group; NULL: none. */
 static const tdmi_recorded_call *waits_in(const tdmi_witness *witness)
 {
@@ -33,20 +35,19 @@ static void explain(const tdmi_member *member, const tdmi_lined_group *group, ch
 
 static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t count, const tdmi_member *missing, tdm_doctor_report *report)
 {
-    char what[128], label[TDMI_LABEL_TEXT_BYTES], since[32], ranks[256] = "", why[1024], text[2048];
-    size_t used = 0, waiting = 0;
+    char what[128], label[TDMI_LABEL_TEXT_BYTES], since[32], ranks[TDMI_RANKS_TEXT_BYTES], why[1024], text[2048];
+    size_t waiting = 0;
     int64_t first_ns = 0;
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         if (!tdmi_is_open(line[i].call))
             continue;
-        if (used + 16 < sizeof ranks)
-            used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", used > 0 ? ", " : "", line[i].call->group_rank);
         json_array_append_new(list, json_integer(line[i].call->group_rank));
         if (first_ns == 0 || line[i].call->created_ns < first_ns)
             first_ns = line[i].call->created_ns;
         waiting++;
     }
+    tdmi_ranks_text(list, ranks);
     tdmi_call_text(line->call, what, sizeof what);
     tdmi_recorded_label_text(line->call, label);
     tdmi_time_text(first_ns, since);
@@ -86,6 +87,37 @@ static void add_unrecorded(const tdmi_lined_group *group, const tdmi_line *line,
     }
 }
 
+/* Where many ranks are missing, those behind the first few in one finding. */
+static void add_others(const tdmi_lined_group *group, const tdmi_line *line, json_t *ranks, tdm_doctor_report *report)
+{
+    char what[128], list[TDMI_RANKS_TEXT_BYTES], text[1024];
+    tdmi_call_text(line->call, what, sizeof what);
+    tdmi_ranks_text(ranks, list);
+    snprintf(text, sizeof text, "%zu more ranks never made call %llu of group %s (%s): %s", json_array_size(ranks), (unsigned long long)line->call->number,
+             group->name, what, list);
+    tdmi_report_add(report, "missing_call", TDMI_ERROR, -1,
+                    json_pack("{s:s, s:o, s:o}", "group", group->name, "group_ranks", ranks, "missed", tdmi_call_json(line->call)),
+                    "Look at the one whose last call is the oldest first", text);
+}
+
+static void add_all(const tdmi_lined_group *group, const tdmi_line *line, size_t count, tdm_doctor_report *report)
+{
+    json_t *others = json_array();
+    size_t missing = 0;
+    for (size_t m = 0; m < group->members; m++) {
+        if (group->member[m].last->number >= line->call->number)
+            continue;
+        if (missing++ < RANKS_ALONE)
+            add(group, line, count, &group->member[m], report);
+        else
+            json_array_append_new(others, json_integer(group->member[m].rank));
+    }
+    if (json_array_size(others) > 0)
+        add_others(group, line, others, report);
+    else
+        json_decref(others);
+}
+
 void tdmi_find_missing_calls(const tdmi_lineup *lineup, tdm_doctor_report *report)
 {
     for (size_t g = 0; g < lineup->groups; g++) {
@@ -98,9 +130,7 @@ void tdmi_find_missing_calls(const tdmi_lineup *lineup, tdm_doctor_report *repor
                 open |= tdmi_is_open(line[i].call);
             if (!open)
                 continue;
-            for (size_t m = 0; m < group->members; m++)
-                if (group->member[m].last->number < line->call->number)
-                    add(group, line, count, &group->member[m], report);
+            add_all(group, line, count, report);
             add_unrecorded(group, line, count, report);
             break; /* what comes behind it follows from it */
         }

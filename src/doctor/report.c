@@ -48,6 +48,25 @@ void tdmi_recorded_label_text(const tdmi_recorded_call *call, char text[TDMI_LAB
     snprintf(text, TDMI_LABEL_TEXT_BYTES, call->label[0] == '\0' ? "%s" : call->label_is_place ? ", at %s" : ", label '%s'", call->label);
 }
 
+void tdmi_ranks_text(const json_t *ranks, char text[TDMI_RANKS_TEXT_BYTES])
+{
+    const size_t count = json_array_size(ranks);
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0, run; i < count; i += run) {
+        const json_int_t first = json_integer_value(json_array_get(ranks, i));
+        for (run = 1; i + run < count && json_integer_value(json_array_get(ranks, i + run)) == first + (json_int_t)run;)
+            run++;
+        run = run < 4 ? 1 : run; /* short runs are read more easily one by one */
+        if (used + 64 > TDMI_RANKS_TEXT_BYTES) {
+            snprintf(text + used, TDMI_RANKS_TEXT_BYTES - used, " and %zu more", count - i);
+            return;
+        }
+        used += (size_t)snprintf(text + used, TDMI_RANKS_TEXT_BYTES - used, run > 1 ? "%s%lld to %lld" : "%s%lld", used > 0 ? ", " : "", (long long)first,
+                                 (long long)(first + (json_int_t)run - 1));
+    }
+}
+
 void tdmi_last_call_text(const tdmi_recorded_call *call, char *text, size_t nbytes)
 {
     char what[128], when[32], label[TDMI_LABEL_TEXT_BYTES];

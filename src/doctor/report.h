@@ -34,6 +34,9 @@ void tdmi_find_dead_ranks(const tdmi_lineup *lineup, tdm_doctor_report *report);
 #define TDMI_LABEL_TEXT_BYTES (TDMI_LABEL_BYTES + 16)
 /* ", label 'step 12'", or "". */
 void tdmi_recorded_label_text(const tdmi_recorded_call *call, char text[TDMI_LABEL_TEXT_BYTES]);
+#define TDMI_RANKS_TEXT_BYTES 256
+/* "0 to 76, 78, 79" of an array of ranks in their order; what does not fit is " and N more". */
+void tdmi_ranks_text(const json_t *ranks, char text[TDMI_RANKS_TEXT_BYTES]);
 /* For them: what a rank did last, as "its last call of this group was 16 (barrier), finished 12:03:01.200, label 'step 12'". */
 void tdmi_last_call_text(const tdmi_recorded_call *call, char *text, size_t nbytes);
 json_t *tdmi_call_json(const tdmi_recorded_call *call);

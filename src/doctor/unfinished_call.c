@@ -5,15 +5,12 @@
 
 static void add(const tdmi_lined_group *group, const tdmi_line *line, size_t count, size_t open, tdm_doctor_report *report)
 {
-    char what[128], label[TDMI_LABEL_TEXT_BYTES], ranks[256] = "", text[1024];
-    size_t used = 0;
+    char what[128], label[TDMI_LABEL_TEXT_BYTES], ranks[TDMI_RANKS_TEXT_BYTES], text[1024];
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
-        if (tdmi_is_open(line[i].call)) {
-            if (used + 16 < sizeof ranks)
-                used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", used > 0 ? ", " : "", line[i].call->group_rank);
+        if (tdmi_is_open(line[i].call))
             json_array_append_new(list, json_integer(line[i].call->group_rank));
-        }
+    tdmi_ranks_text(list, ranks);
     tdmi_call_text(line->call, what, sizeof what);
     tdmi_recorded_label_text(line->call, label);
     snprintf(text, sizeof text, "all ranks made call %llu of group %s (%s%s), but rank%s %s did not finish it", (unsigned long long)line->call->number,
