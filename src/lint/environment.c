@@ -1,5 +1,6 @@
 /* environment.c - variables that are set in the script, in the launch line or in a file of settings; and how the job is started. */
 #include "lint/lint.h"
+#include "nccl_log/variables.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,32 +11,6 @@ typedef struct place {
     const tdmi_node *node;
     const tdmi_setting *setting;
 } place;
-
-#define SHARP "read by the plug-in nccl-rdma-sharp-plugins (HPC-X) alone; NCCL itself has no such variable, and needs NCCL_COLLNET_ENABLE=1 to use the plug-in's SHARP"
-#define PLUGIN "read by the plug-in nccl-rdma-sharp-plugins (HPC-X) alone; NCCL itself has no such variable"
-
-static const struct {
-    const char *name;
-    tdmi_lint_severity severity;
-    const char *text;
-} misplaced[] = {
-    {"NCCL_SHARP_GROUP_SIZE_THRESH", TDMI_LINT_WARNING, SHARP},
-    {"NCCL_SHARP_MAX_COMMS", TDMI_LINT_WARNING, SHARP},
-    {"NCCL_SHARP_DISABLE", TDMI_LINT_WARNING, SHARP},
-    {"NCCL_SHARP_V3_DATATYPES", TDMI_LINT_WARNING, SHARP},
-    {"NCCL_SHARP_COLL_TRACE", TDMI_LINT_WARNING, SHARP},
-    {"NCCL_SHARP_DISABLE_REDUCE_SCATTER", TDMI_LINT_WARNING, SHARP},
-    {"NCCL_SHARP_DISABLE_ALLGATHER", TDMI_LINT_WARNING, SHARP},
-    {"NCCL_PLUGIN_P2P", TDMI_LINT_NOTE, PLUGIN},
-    {"NCCL_IBEXT_DISABLE", TDMI_LINT_NOTE, PLUGIN},
-    {"NCCL_UCX_TLS", TDMI_LINT_NOTE, PLUGIN},
-    {"NCCL_UCX_DISABLE", TDMI_LINT_NOTE, PLUGIN},
-    {"NCCL_ASYNC_ERROR_HANDLING", TDMI_LINT_NOTE, "a variable of PyTorch, not of NCCL: since PyTorch 2.2 it is TORCH_NCCL_ASYNC_ERROR_HANDLING"},
-    {"NCCL_BLOCKING_WAIT", TDMI_LINT_NOTE, "a variable of PyTorch, not of NCCL: since PyTorch 2.2 it is TORCH_NCCL_BLOCKING_WAIT"},
-    {"NCCL_DESYNC_DEBUG", TDMI_LINT_NOTE, "a variable of PyTorch, not of NCCL: since PyTorch 2.2 it is TORCH_NCCL_DESYNC_DEBUG"},
-    {"NCCL_ENABLE_TIMING", TDMI_LINT_NOTE, "a variable of PyTorch, not of NCCL: since PyTorch 2.2 it is TORCH_NCCL_ENABLE_TIMING"},
-    {"NCCL_USE_COMM_NONBLOCKING", TDMI_LINT_NOTE, "a variable of PyTorch: it is TORCH_NCCL_USE_COMM_NONBLOCKING; NCCL's own is NCCL_COMM_BLOCKING"},
-};
 
 static const char *const set_by_torchrun[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
 
@@ -53,25 +28,49 @@ __attribute__((format(printf, 5, 6))) static void say(tdmi_lint *lint, tdmi_rule
         tdmi_lint_say_of_launch(lint, rule, at.setting->file, at.setting->line, at.setting->column, "%s", text);
 }
 
-static void check_name(tdmi_lint *lint, const char *name, place at)
+/* A variable that NCCL never had, but somebody else reads. */
+static void check_owner(tdmi_lint *lint, const char *name, const char *owner, place at)
+{
+    const bool sharp = strncmp(name, "NCCL_SHARP_", 11) == 0, of_torch = strncmp(owner, "PyTorch", 7) == 0;
+    if (of_torch || sharp || strstr(owner, "plugin") != NULL) /* what builds and images set harms nobody */
+        say(lint, TDMI_RULE_MISPLACED_VARIABLE, sharp ? TDMI_LINT_WARNING : TDMI_LINT_NOTE, at, "%s is no variable of NCCL's: %s reads it%s", name,
+            owner, sharp ? ", where it is installed and NCCL_COLLNET_ENABLE=1" : of_torch ? "" : " alone");
+}
+
+static void check_nccl(tdmi_lint *lint, const char *name, place at)
+{
+    const tdmi_nccl_known_variable *known = tdmi_nccl_variable_known(name), *near = tdmi_nccl_variable_nearest(name);
+    const char *owner = tdmi_nccl_variable_owner(name);
+    if (known != NULL && known->until != 0)
+        say(lint, TDMI_RULE_UNKNOWN_VARIABLE, TDMI_LINT_NOTE, at, "NCCL reads %s no more after 2.%d.%d%s%s", name, known->until / 100 % 100,
+            known->until % 100, known->instead != NULL ? "; now it is " : "", known->instead != NULL ? known->instead : "");
+    else if (known == NULL && owner != NULL)
+        check_owner(lint, name, owner, at);
+    else if (known == NULL)
+        say(lint, TDMI_RULE_UNKNOWN_VARIABLE, TDMI_LINT_WARNING, at, "nothing reads %s%s%s%s", name, near != NULL ? "; did you mean " : "",
+            near != NULL ? near->name : "", near != NULL ? "?" : "");
+}
+
+static void check_torch(tdmi_lint *lint, const char *name, place at)
 {
     char near[80];
-    for (size_t i = 0; i < sizeof misplaced / sizeof *misplaced; i++)
-        if (strcmp(misplaced[i].name, name) == 0) {
-            say(lint, TDMI_RULE_MISPLACED_VARIABLE, misplaced[i].severity, at, "%s is %s", name, misplaced[i].text);
-            return;
-        }
-    const bool nccl = strncmp(name, "NCCL_", 5) == 0;
-    const char *const *known = nccl ? tdmi_nccl_variables : tdmi_torch_variables;
-    if ((!nccl && strncmp(name, "TORCH", 5) != 0) || strlen(name) >= sizeof near || tdmi_lists_have(known, name))
+    if (strlen(name) >= sizeof near || tdmi_lists_have(tdmi_torch_variables, name))
         return;
-    const bool found = tdmi_near_word(known, name, near, sizeof near);
-    /* Anybody may call a variable of his own TORCH_SOMETHING; the others are torch's and NCCL's. */
-    const bool certain = nccl || strncmp(name, "TORCHINDUCTOR_", 14) == 0 || strncmp(name, "TORCHDYNAMO_", 12) == 0 ||
+    /* Anybody may call a variable of his own TORCH_SOMETHING; the others are torch's. */
+    const bool certain = strncmp(name, "TORCHINDUCTOR_", 14) == 0 || strncmp(name, "TORCHDYNAMO_", 12) == 0 ||
                          strncmp(name, "TORCH_NCCL_", 11) == 0 || strncmp(name, "TORCHELASTIC_", 13) == 0;
+    const bool found = tdmi_near_word(tdmi_torch_variables, name, near, sizeof near);
     if (certain || found)
         say(lint, TDMI_RULE_UNKNOWN_VARIABLE, TDMI_LINT_WARNING, at, "nothing reads %s%s%s%s", name, found ? "; did you mean " : "",
             found ? near : "", found ? "?" : "");
+}
+
+static void check_name(tdmi_lint *lint, const char *name, place at)
+{
+    if (strncmp(name, "NCCL_", 5) == 0)
+        check_nccl(lint, name, at);
+    else if (strncmp(name, "TORCH", 5) == 0)
+        check_torch(lint, name, at);
 }
 
 /* What is read once, when the process group or the library begins. */

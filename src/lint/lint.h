@@ -81,8 +81,8 @@ void tdmi_lint_timing(tdmi_lint *lint);
 
 /* The keyword arguments of a constructor that any release from 1.0 to 2.13 had. NULL: not in the table. */
 const char *tdmi_known_options(const char *full_name);
-/* The variables whose names begin with NCCL_ (of NCCL 2.4 to 2.30), and with TORCH (of PyTorch 1.x to 2.13). */
-extern const char *const tdmi_nccl_variables[], *const tdmi_torch_variables[];
+/* The variables whose names begin with TORCH. */
+extern const char *const tdmi_torch_variables[];
 
 /* ---- near.c ---- */
 bool tdmi_list_has(const char *list, const char *word);

@@ -18,7 +18,7 @@ const tdmi_rule tdmi_rules[TDMI_RULES] = {
     [TDMI_RULE_MISPLACED_VARIABLE] = {
         "misplaced_variable", W, "an environment variable that belongs elsewhere",
         "the variable is read by another program, under another name by now, or before the place where it is set",
-        "set it where the text says, or leave it out", "sources of PyTorch 2.13, NCCL 2.30 and nccl-rdma-sharp-plugins"},
+        "set it where the text says, or leave it out", "sources of PyTorch 2.13, NCCL 2.4 to 2.30 and its plugins"},
     [TDMI_RULE_DEPRECATED_LAUNCHER] = {
         "deprecated_launcher", W, "torch.distributed.launch",
         "it is deprecated since PyTorch 1.9 in favour of torchrun, which restarts workers and passes ranks in the environment",

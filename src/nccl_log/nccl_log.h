@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "nccl_log/match.h"
+#include "nccl_log/variables.h"
 
 /* "2.18.3": 21803. 0: unknown. */
 typedef int tdmi_nccl_version;
@@ -182,18 +183,5 @@ typedef enum {
 extern const char *const tdmi_nccl_path_name[TDMI_NCCL_PATHS];
 /* The path that a version means by the number it prints; TDMI_NCCL_PATHS: none. */
 tdmi_nccl_path tdmi_nccl_path_of_number(tdmi_nccl_version version, int64_t number);
-
-/* ---- variables.c: NCCL_* over the versions ---- */
-typedef struct tdmi_nccl_known_variable {
-    const char *name;
-    int since, until;     /* versions that read it, first and last; until 0: 2.30.7 and later */
-    const char *instead;  /* what took its place, or NULL */
-} tdmi_nccl_known_variable;
-/* NULL: NCCL never had it. */
-const tdmi_nccl_known_variable *tdmi_nccl_variable_known(const char *name);
-/* The known one whose name is nearest, at most two letters away, or NULL. */
-const tdmi_nccl_known_variable *tdmi_nccl_variable_nearest(const char *name);
-/* Who else reads it ("PyTorch", "NVIDIA's SHARP plugin"), or NULL. */
-const char *tdmi_nccl_variable_owner(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* variables.c - NCCL_* variables over the versions: which releases read which, found by going through the sources of every release
  * from 2.3.5 to 2.30.7 for the names they look up. Versions are written 21803 for 2.18.3; 0: since before 2.4, or still there. */
-#include "nccl_log/nccl_log.h"
+#include "nccl_log/variables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +291,13 @@ static const struct {
     {"NCCL_PLUGIN_P2P", "NVIDIA's network plugin (nccl-rdma-sharp-plugins)"},
     {"NCCL_FASTRAK_", "Google's FasTrak plugin"},
     {"NCCL_GPUDIRECTTCPX_", "Google's GPUDirect-TCPX plugin"},
+    {"NCCL_INSPECTOR_", "NCCL's inspector plugin"},
+    {"NCCL_PROFILE_", "NCCL's example of a profiler plugin"},
+    {"NCCL_PROFILER_CE_", "NCCL's example of a profiler plugin"},
+    {"NCCL_TUNER_CONFIG_FILE", "NCCL's example of a tuner plugin"},
+    {"NCCL_RESHARD_", "NCCL's resharding library"},
+    {"NCCL_EP_", "NCCL's expert-parallel library"},
+    {"NCCL_CHECKPOINT_KVS_", "NCCL's checkpoint library"},
     {"NCCL_TESTS_", "nccl-tests"},
     {"NCCL_TESTER_", "nccl-tests"},
     {"NCCL_HOME", "builds"},
@@ -309,6 +316,7 @@ static const struct {
     {"NCCL_TRACE_BUFFER_SIZE", "PyTorch (TORCH_NCCL_TRACE_BUFFER_SIZE since 2.2)"},
     {"NCCL_AVOID_RECORD_STREAMS", "PyTorch (TORCH_NCCL_AVOID_RECORD_STREAMS since 2.2)"},
     {"NCCL_USE_COMM_NONBLOCKING", "PyTorch (TORCH_NCCL_USE_COMM_NONBLOCKING since 2.2)"},
+    {"NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "PyTorch (TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK since 2.2)"},
 };
 
 static int by_name(const void *name, const void *entry)

@@ -32,7 +32,7 @@ SEES = {
     "models": "core graph optim data exec",
     "kineto": "core",
     "job": "core kineto",
-    "lint": "core",
+    "lint": "core nccl_log/variables.h",
     "live": "core kineto launch",
     "nccl_log": "core",
     "hta": "core kineto",
