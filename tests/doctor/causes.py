@@ -22,7 +22,7 @@ class Draw(random.Random):
 # finding -> how its cause is taken away. The last three are limits that every job has; the others exist or do not.
 CURES = {
     "straggler": lambda job: job.but(slow=None),
-    "implicit_sync": lambda job: job.but(sync_waits=False),
+    "implicit_sync": lambda job: job.but(sync_waits=False, read_loss=False),
     "small_buckets": lambda job: job.but(bucket_mb=25) if job.bucket_mb < 25 else job,
     "large_buckets": lambda job: job.but(bucket_mb=25) if job.bucket_mb > 25 else job,
     "bucket_order": lambda job: job.but(in_ready_order=True),
@@ -60,6 +60,11 @@ def _cpu(draw, **fields):
     return Job(**chosen)
 
 
+def _link(job, gbps):
+    """Bandwidth such that an all-reduce takes as long with any number of ranks as with four."""
+    return job.but(busbw_gbps=gbps * (2 * (job.ranks - 1) / job.ranks) / 1.5)
+
+
 def _slow(draw, job, kind, factor):
     return job.but(slow=Slow(draw.randrange(job.ranks), kind, factor))
 
@@ -86,7 +91,7 @@ def _tiny_network(draw, **fields):
 
 SCENARIOS = {
     "data_loading": _data_loading,
-    "communication_exposed": lambda draw: _model(draw, model="transformer", width=768, depth=draw.randint(6, 10), scale=draw.uniform(0.8, 1.1), busbw_gbps=draw.uniform(14, 22)),
+    "communication_exposed": lambda draw: _link(_model(draw, model="transformer", width=768, depth=draw.randint(6, 10), scale=draw.uniform(0.8, 1.1)), draw.uniform(14, 22)),
     "straggler_compute": lambda draw: _slow(draw, _model(draw), "compute", draw.uniform(1.2, 1.5)),
     "straggler_data": _straggler_data,
     "straggler_host": _straggler_host,
@@ -95,19 +100,19 @@ SCENARIOS = {
                                         sync_host_ns=draw.uniform(250, 450) * US),
     "small_buckets": lambda draw: _model(draw, model="convnet", width=512, depth=draw.randint(14, 20), scale=draw.uniform(0.5, 0.8), bucket_mb=0.5, latency_ns=draw.uniform(250, 400) * US,
                                         busbw_gbps=100),
-    "large_buckets": lambda draw: _model(draw, model="transformer", width=768, depth=draw.randint(7, 10), scale=draw.uniform(0.8, 1.1), bucket_mb=1000, busbw_gbps=draw.uniform(35, 50)),
-    "bucket_order": lambda draw: _model(draw, model="transformer", width=768, depth=draw.randint(7, 10), scale=draw.uniform(0.8, 1.1), in_ready_order=False, busbw_gbps=draw.uniform(35, 50)),
+    "large_buckets": lambda draw: _link(_model(draw, model="transformer", width=768, depth=draw.randint(7, 10), scale=draw.uniform(0.8, 1.1), bucket_mb=1000), draw.uniform(35, 50)),
+    "bucket_order": lambda draw: _link(_model(draw, model="transformer", width=768, depth=draw.randint(7, 10), scale=draw.uniform(0.8, 1.1), in_ready_order=False), draw.uniform(35, 50)),
     "unpinned_copies": lambda draw: _model(draw, input_bytes=draw.randint(40, 90) * MB, pinned=False, pageable_gbps=draw.uniform(4, 6)),
     "no_mixed_precision": lambda draw: _model(draw, precision="float", scale=draw.uniform(0.4, 0.7)),
     "tiny_kernels": lambda draw: _model(draw, model="transformer", depth=draw.randint(6, 9), scale=draw.uniform(0.5, 0.7), chain=draw.randint(16, 24), chain_ns=draw.uniform(14, 22) * US, fused=False),
     "optimizer_not_fused": lambda draw: _model(draw, model="transformer", width=768, depth=draw.randint(8, 10), scale=draw.uniform(0.4, 0.6), optimizer="loop"),
     "recompute": lambda draw: _model(draw, recompute=True),
-    "fsdp_prefetch": lambda draw: _model(draw, model="transformer", width=1024, depth=draw.randint(6, 10), scale=draw.uniform(0.7, 1.0), parallel="fsdp", prefetch=False, busbw_gbps=draw.uniform(80, 120)),
+    "fsdp_prefetch": lambda draw: _link(_model(draw, model="transformer", width=1024, depth=draw.randint(6, 10), scale=draw.uniform(0.7, 1.0), parallel="fsdp", prefetch=False), draw.uniform(80, 120)),
     "slow_link": lambda draw: _model(draw, model="transformer", width=768, depth=draw.randint(6, 10), ranks=draw.ranks(4, 8), pairs=True, slow_pair=draw.randrange(2),
                                     slow_pair_factor=draw.uniform(10, 20), busbw_gbps=140),
     "data_loading_cpu": lambda draw: _cpu(draw, loader_ns=draw.uniform(20, 40) * MS),
     "straggler_cpu": lambda draw: _slow(draw, _cpu(draw), "compute", draw.uniform(1.25, 1.5)),
-    "communication_cpu": lambda draw: _cpu(draw, scale=1.5, busbw_gbps=draw.uniform(0.9, 1.4)),
+    "communication_cpu": lambda draw: _link(_cpu(draw, scale=1.5), draw.uniform(0.9, 1.4)),
     "healthy_ddp": _model,
     "healthy_ahead": lambda draw: _model(draw, read_loss=False),
     "healthy_fsdp": lambda draw: _model(draw, model="transformer", width=1024, depth=draw.randint(6, 10), parallel="fsdp"),

@@ -182,7 +182,8 @@ def _transformer_layer(job, name):
 
 
 def _convnet_layer(job, name):
-    n, c = _Names(job), job.width // 4
+    place = int(name.split(".")[1])
+    n, c = _Names(job), int(job.width // 4 * (0.7 + 0.6 * place / job.depth))  # channels grow, pictures shrink
     x = f"[64, {c}, 28, 28]"
     conv = lambda us: Op("aten::conv2d", "aten::cudnn_convolution", (n.conv(us, "fprop"),), f"[{x}, [{c}, {c}, 3, 3], [], [], [], [], []]")
     norm = Op("aten::batch_norm", "aten::cudnn_batch_norm", (n.plain(28, BATCH_NORM),), f"[{x}, [{c}], [{c}], [{c}], [{c}]]")

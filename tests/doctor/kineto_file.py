@@ -83,7 +83,7 @@ class File:
         if work.stream == HOST_STREAM:
             self.ids += 1
             thread = self.rank.main + 8 + self.ids % 2
-            self.row("user_annotation", work.name, self.process, thread, work.start, work.end, f'"External id": {self.ids}, "Record function id": 0, "Input Dims": {work.args["dims"]}, "Ev Idx": {self.ids}')
+            self.row("user_annotation", work.name, self.process, thread, work.start, work.end, f'"External id": {self.ids}, "Record function id": 0, "Concrete Inputs": [""], "Input type": ["float"], "Input Dims": {work.args["dims"]}, "Ev Idx": {self.ids}')
             return
         self.correlation += 1
         number, external = self.correlation, self.external.get(work.parent, 0)

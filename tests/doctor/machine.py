@@ -139,13 +139,13 @@ class Rank:
 
     # ---- operators ----
 
-    def op(self, op, node=False, forward_thread=None):
-        """One operator on the present thread; node: below the autograd engine's own row."""
+    def op(self, op, node=False, numbered=True):
+        """One operator on the present thread. node: below the autograd engine's own row; numbered: it takes part in autograd."""
         outer = None
         if node:
             outer = self.open("cpu_op", "autograd::engine::evaluate_function: " + op.name, seq=True, fwd=1)
             self.spend(700)
-        span = self.open("cpu_op", op.name, dims=op.dims, seq=True, fwd=1 if node else 0)
+        span = self.open("cpu_op", op.name, dims=op.dims, seq=numbered, fwd=1 if node else 0)
         self.spend(1300)
         inner = self.open("cpu_op", op.inner, dims=op.dims) if op.inner else None
         self.spend(900)
@@ -296,7 +296,7 @@ class Rank:
         update = self.open("user_annotation", "Optimizer.step#AdamW.step")
         self.spend(20 * US)
         for op in optimizer_ops(job):
-            yield from self.op(op)
+            yield from self.op(op, numbered=False)
         self.close(update)
         self.spend(10 * US)
         if job.gpu and job.read_loss:
@@ -339,7 +339,7 @@ class Rank:
         self.close(inner)
         if reducer:
             self.spend(800)
-            yield from self.op(Op("torch::distributed::reducer::mul_out", "aten::mul", (Kernel(MUL_OUT, reducer.write_ns(elements)),), f"[[{elements}], [], [{elements}]]"))
+            yield from self.op(Op("torch::distributed::reducer::mul_out", "aten::mul", (Kernel(MUL_OUT, reducer.write_ns(elements)),), f"[[{elements}], [], [{elements}]]"), numbered=False)
             yield from reducer.completed()
         self.spend(500)
         self.close(outer)
