@@ -52,6 +52,8 @@ tdm_status tdmi_sync_links(tdmi_model *model, uint32_t place, tdmi_nodes *nodes)
 bool tdmi_call_waits(const tdmi_rank *rank, const tdmi_nodes *nodes, uint32_t call);
 /* meeting_links.c - collectives over the ranks. nodes[place]. */
 tdm_status tdmi_meeting_links(tdmi_model *model, const tdmi_nodes *nodes);
+/* plan_links.c - what would bind collectives if they were sent in another way. */
+tdm_status tdmi_plan_links(tdmi_model *model, const tdmi_nodes *nodes);
 
 /* Of the CPU's collectives the one that ended last at or before ns; TDMI_NONE. */
 uint32_t tdmi_comm_ended(const tdmi_rank *rank, const tdmi_nodes *nodes, int64_t ns);

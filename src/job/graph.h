@@ -17,6 +17,7 @@ typedef struct tdmi_model {
     const tdmi_job *job;
     tdmi_graph *graph;
     uint32_t **end_node;     /* [rank][iterations + 1]: 0 the start of the first, i + 1 the end of i: host and device are done with it */
+    uint32_t *joined;        /* [meetings] the last rank is there; TDMI_NONE: not lined up */
     int64_t *time;           /* [nodes], of the replay under way */
     size_t first_steady;     /* iterations before it are not counted: what came before the trace shows in them */
     int64_t now_ns;          /* an iteration as measured: the mean of the steady ones over all ranks */

@@ -2,6 +2,8 @@
  * transfer is over. What could not be lined up keeps its whole time as transfer, waiting included. */
 #include "job/build.h"
 
+#include "core/memory.h"
+
 /* From the call to the start where nothing is before it. */
 #define START_NS 20000
 
@@ -67,6 +69,9 @@ tdm_status tdmi_meeting_links(tdmi_model *model, const tdmi_nodes *nodes)
 {
     const tdmi_job *job = model->job;
     tdm_status status = TDM_OK;
+    model->joined = tdmi_malloc((job->meetings + 1) * sizeof *model->joined, "replay");
+    if (model->joined == NULL)
+        return TDM_ERR_NO_MEMORY;
     for (uint32_t place = 0; place < job->ranks && status == TDM_OK; place++)
         status = start_host_comms(model, place, &nodes[place]);
     for (size_t i = 0; i < job->meetings && status == TDM_OK; i++) {
@@ -74,6 +79,7 @@ tdm_status tdmi_meeting_links(tdmi_model *model, const tdmi_nodes *nodes)
         const uint32_t joined = m->lined_up ? tdmi_graph_node(model->graph, m->joined_ns) : TDMI_NONE;
         if (m->lined_up && joined == UINT32_MAX)
             return TDM_ERR_NO_MEMORY;
+        model->joined[i] = joined;
         for (uint32_t p = 0; p < m->count && status == TDM_OK; p++)
             status = bind_part(model, nodes, m, &job->part[m->first + p], joined);
     }

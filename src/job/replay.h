@@ -33,6 +33,9 @@ typedef enum tdmi_due {
     TDMI_DUE_EVENT,    /* a stream waits for another's */
     TDMI_DUE_START,    /* a rank that begins later than the first, before anything in the trace */
     TDMI_DUE_OTHER,    /* measured, but by nothing in the trace explained */
+    /* plan_links.c: only in replays that ask for them */
+    TDMI_DUE_PLAN,     /* a bucket of DDP's usual plan, on its gradients; its number in place of an event */
+    TDMI_DUE_PREFETCH, /* an FSDP unit's parameters, on what comes a unit before */
     TDMI_DUES
 } tdmi_due;
 
@@ -67,9 +70,13 @@ int64_t tdmi_graph_measured(const tdmi_graph *graph, uint32_t node);
 typedef int64_t tdmi_change(const tdmi_link *link, const void *arg);
 #define TDMI_CUT INT64_MIN
 
+/* Links that are not there unless a replay asks for them. */
+#define TDMI_DUES_ASKED_FOR (1u << TDMI_DUE_PLAN | 1u << TDMI_DUE_PREFETCH)
+
 typedef struct tdmi_variation {
     tdmi_change *change;   /* NULL: as measured */
     const void *arg;       /* of change */
+    unsigned also;         /* of TDMI_DUES_ASKED_FOR: what this replay asks for */
 } tdmi_variation;
 
 /* time_out[node]. Nodes without links keep their measured time. */

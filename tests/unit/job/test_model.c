@@ -28,7 +28,7 @@ static double pct_without(tdmi_due due, double factor, int rank)
     tdmi_scaling scaling = tdmi_scaling_none();
     scaling.factor[due] = factor;
     scaling.rank = rank;
-    tdmi_model_what_if(model, &(tdmi_variation){tdmi_scale, &scaling}, &gain);
+    tdmi_model_what_if(model, &(tdmi_variation){.change = tdmi_scale, .arg = &scaling}, &gain);
     return gain.pct;
 }
 
