@@ -2,6 +2,7 @@
 """How often `tandem doctor` names the true bottleneck of simulated jobs, and how near its gain is to the true one.
 
     bench/doctor_score.py build/tandem --jobs 200 --seed 1            # the simulator: ../shared/traces/make_big_trace.py, or --simulator
+    bench/doctor_score.py build/tandem --own 10                       # the tree's own, tests/doctor/: every finding with 10 seeds
 
 Each job is drawn from the seed: scenario, straggler's kind and rank, 2 to 8 ranks, layers, buckets, steps, style, clock skew, stacks.
 The simulator writes the traces and, beside them, the gain of taking each cause away, found by simulating again without it. Right means:
@@ -87,6 +88,7 @@ def main():
     beside = Path(os.environ.get("TDM_SHARED", Path(__file__).resolve().parents[2] / "shared"))
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("tandem")
+    ap.add_argument("--own", type=int, metavar="SEEDS", help="score every finding on the tree's own simulator (tests/doctor/score.py)")
     ap.add_argument("--simulator", default=str(beside / "traces/make_big_trace.py"))
     ap.add_argument("--jobs", type=int, default=200)
     ap.add_argument("--seed", type=int, default=1)
@@ -94,6 +96,9 @@ def main():
     ap.add_argument("--only", type=int, help="this job alone, its traces kept in --keep")
     ap.add_argument("--keep", default="kept")
     a = ap.parse_args()
+    if a.own:
+        own = Path(__file__).resolve().parents[1] / "tests/doctor/score.py"
+        return subprocess.run([sys.executable, own, a.tandem, f"--seeds={a.own}", f"--first={a.seed}", f"--parallel={a.parallel}"]).returncode
     if not Path(a.simulator).is_file():
         sys.exit(f"no simulator at {a.simulator}: give --simulator")
     if a.only is not None:

@@ -29,7 +29,9 @@ typedef struct tdmi_finding {
     int rank;               /* -1: no one rank */
     tdmi_gain gain;
     json_t *evidence;       /* numbers by name; taken by tdmi_findings_add */
-    const char *explains;   /* of one that names the rank at fault: the id of the finding that shows the same on all ranks, ""; else NULL */
+    const char *explains;   /* ids of findings that show the same less exactly, with blanks between; NULL. They are left out if this one gains more
+                               than explains_share of what they would */
+    double explains_share;
     char text[1024];        /* what is so, with numbers; a sentence without a full stop */
     char advice[1024];      /* what to change; sentences without the last full stop */
 } tdmi_finding;
@@ -44,8 +46,8 @@ typedef void tdmi_find(tdmi_case *c, tdmi_findings *out);
 
 /* Copies the finding; takes its evidence. */
 void tdmi_findings_add(tdmi_findings *findings, const tdmi_finding *finding);
-/* Asks every finding there is, and sorts: the largest gain first. One slow rank's slow loader (or host) shows under two names; then the
- * straggler, which names the rank, stands for both. */
+/* Asks every finding there is, and sorts: the largest gain first. One slow rank's slow loader (or host) shows under two names, buckets
+ * that are too small as exposed communication; then the finding that explains the other stands for both. */
 void tdmi_findings_look(tdmi_case *c, tdmi_findings *out);
 void tdmi_findings_free(tdmi_findings *findings);
 
@@ -59,6 +61,8 @@ double tdmi_case_part_pct(const tdmi_case *c, size_t field);
 void tdmi_case_gain_beyond_loader(tdmi_case *c, const tdmi_variation *both, tdmi_gain *out);
 
 /* ---- one file each ---- */
-tdmi_find tdmi_find_communication_exposed, tdmi_find_data_loading, tdmi_find_implicit_sync, tdmi_find_launch_bound, tdmi_find_straggler;
+tdmi_find tdmi_find_bucket_order, tdmi_find_communication_exposed, tdmi_find_data_loading, tdmi_find_fsdp_prefetch, tdmi_find_implicit_sync, tdmi_find_large_buckets,
+    tdmi_find_launch_bound, tdmi_find_no_mixed_precision, tdmi_find_optimizer_not_fused, tdmi_find_recompute, tdmi_find_slow_link, tdmi_find_small_buckets,
+    tdmi_find_straggler, tdmi_find_tiny_kernels, tdmi_find_unpinned_copies;
 
 #endif

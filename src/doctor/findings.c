@@ -7,12 +7,15 @@
 #include <string.h>
 
 static tdmi_find *const all[] = {
-    tdmi_find_communication_exposed, tdmi_find_data_loading, tdmi_find_implicit_sync, tdmi_find_launch_bound, tdmi_find_straggler,
+    tdmi_find_bucket_order,        tdmi_find_communication_exposed, tdmi_find_data_loading, tdmi_find_fsdp_prefetch,  tdmi_find_implicit_sync,
+    tdmi_find_large_buckets,       tdmi_find_launch_bound,          tdmi_find_no_mixed_precision,
+    tdmi_find_optimizer_not_fused, tdmi_find_recompute,             tdmi_find_slow_link,    tdmi_find_small_buckets, tdmi_find_straggler,
+    tdmi_find_tiny_kernels,        tdmi_find_unpinned_copies,
 };
 
-/* A finding that explains another stands for it from this share of the other's gain on: then there is little more to it than the one
- * rank. */
-#define EXPLAINS_SHARE 0.9
+/* A finding that names a rank comes before one that names nobody from this share of the other's gain on: then there is little more to it
+ * than the one rank. */
+#define NAMED_SHARE 0.9
 
 void tdmi_findings_add(tdmi_findings *findings, const tdmi_finding *finding)
 {
@@ -35,17 +38,25 @@ void tdmi_findings_add(tdmi_findings *findings, const tdmi_finding *finding)
 static int by_gain(const void *a, const void *b)
 {
     const tdmi_finding *x = a, *y = b;
-    const bool x_names = x->explains != NULL, y_names = y->explains != NULL;
-    if (x_names != y_names && (x_names ? x : y)->gain.pct > EXPLAINS_SHARE * (x_names ? y : x)->gain.pct)
+    const bool x_names = x->rank >= 0, y_names = y->rank >= 0;
+    if (x_names != y_names && (x_names ? x : y)->gain.pct > NAMED_SHARE * (x_names ? y : x)->gain.pct)
         return x_names ? -1 : 1;
     return x->gain.pct != y->gain.pct ? (x->gain.pct < y->gain.pct) - (x->gain.pct > y->gain.pct) : strcmp(x->id, y->id);
+}
+
+static bool names_id(const char *ids, const char *id)
+{
+    const size_t nbytes = strlen(id);
+    for (const char *at = ids; at != NULL && (at = strstr(at, id)) != NULL; at += nbytes)
+        if ((at == ids || at[-1] == ' ') && (at[nbytes] == ' ' || at[nbytes] == '\0'))
+            return true;
+    return false;
 }
 
 static bool is_explained(const tdmi_findings *findings, const tdmi_finding *one)
 {
     for (size_t i = 0; i < findings->count; i++)
-        if (findings->of[i].explains != NULL && strcmp(findings->of[i].explains, one->id) == 0 &&
-            findings->of[i].gain.pct > EXPLAINS_SHARE * one->gain.pct)
+        if (names_id(findings->of[i].explains, one->id) && findings->of[i].gain.pct > findings->of[i].explains_share * one->gain.pct)
             return true;
     return false;
 }
@@ -84,7 +95,7 @@ void tdmi_case_gain_beyond_loader(tdmi_case *c, const tdmi_variation *both, tdmi
     tdmi_gain loaded;
     tdmi_scaling without = tdmi_scaling_none();
     without.factor[TDMI_DUE_DATA] = 0;
-    tdmi_model_what_if(c->model, &(tdmi_variation){tdmi_scale, &without}, &loaded);
+    tdmi_model_what_if(c->model, &(tdmi_variation){.change = tdmi_scale, .arg = &without}, &loaded);
     tdmi_model_what_if(c->model, both, out);
     out->without_ns += c->model->now_ns - loaded.without_ns;
     out->pct -= loaded.pct;

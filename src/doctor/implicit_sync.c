@@ -90,7 +90,7 @@ static tdm_status what_if(tdmi_case *c, tdmi_gain *out)
     const tdm_status status = find_readers(c->job, &r);
     if (status != TDM_OK)
         return status;
-    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){never_wait, &r}, out);
+    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = never_wait, .arg = &r}, out);
     free_readers(c->job, &r);
     return TDM_OK;
 }

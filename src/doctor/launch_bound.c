@@ -29,7 +29,7 @@ void tdmi_find_launch_bound(tdmi_case *c, tdmi_findings *out)
         return;
     without.factor[TDMI_DUE_DATA] = 0;
     without.factor[TDMI_DUE_HOST] = GRAPH_SHARE;
-    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){tdmi_scale, &without}, &f.gain);
+    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = tdmi_scale, .arg = &without}, &f.gain);
     if (f.gain.pct < TDMI_GAIN_PCT_MIN)
         return;
     for (size_t r = 0; r < c->job->ranks; r++) {

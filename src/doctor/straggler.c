@@ -134,7 +134,7 @@ void tdmi_find_straggler(tdmi_case *c, tdmi_findings *out)
         const int number = c->job->rank[worst.place].number;
         const double own_ms = (double)worst.own_ns / 1e6, others_ms = (double)worst.others_ns / 1e6;
         const char *phase = phase_of(c, &worst, scratch);
-        tdmi_finding f = {.id = "straggler", .rank = number, .gain = worst.gain, .explains = worst.why->explains};
+        tdmi_finding f = {.id = "straggler", .rank = number, .gain = worst.gain, .explains = worst.why->explains, .explains_share = 0.9};
         f.evidence = json_pack("{s:i, s:s, s:s?, s:f, s:f, s:f}", "rank", number, "cause", worst.why->name, "phase", phase, "own_ms", own_ms,
                                "others_ms", others_ms, "excess_pct", others_ms > 0 ? 100 * (own_ms / others_ms - 1) : 0);
         snprintf(f.text, sizeof f.text, "rank %d holds the others back: %s %.1f ms of an iteration, %.1f ms on the others%s%s", number,
