@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "live/ask.h"
 #include "live/glance.h"
+#include "live/trace_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -141,14 +142,20 @@ static tdm_status muster(tdm_live *live, crew *c)
     }
 }
 
+/* WORLD_SIZE of the ranks; -1: they do not say. */
+static int world_size(const tdm_live *live)
+{
+    int size = -1;
+    for (size_t i = 0; i < live->roll.count; i++)
+        size = live->roll.of[i].rank >= 0 && live->roll.of[i].size > size ? live->roll.of[i].size : size;
+    return size;
+}
+
 /* Ranks of other machines have daemons of their own. */
 static void say_what_is_seen(const tdm_live *live, const crew *c)
 {
-    int size = 0;
-    for (size_t i = 0; i < live->roll.count; i++)
-        size = live->roll.of[i].rank >= 0 && live->roll.of[i].size > size ? live->roll.of[i].size : size;
-    if (size > tdmi_roll_expected(&live->roll))
-        tdmi_live_say(live, "looking at the %zu ranks of this machine; the job has %d", c->count, size);
+    if (world_size(live) > tdmi_roll_expected(&live->roll))
+        tdmi_live_say(live, "looking at the %zu ranks of this machine; the job has %d", c->count, world_size(live));
 }
 
 /* Without RANK: of the processes that were asked, those that make steps, or else those that work, are the ranks. */
@@ -340,7 +347,7 @@ static tdm_status take_files(tdm_live *live, crew *c)
             continue;
         }
         snprintf(path, sizeof path, "%s/rank%d" TDMI_REQUEST_ENDING, keep != NULL ? keep : live->folder.traces, c->seats[i].rank);
-        const tdm_status status = tdmi_file_move(c->seats[i].file, path);
+        const tdm_status status = tdmi_trace_file_move(c->seats[i].file, path, c->has_ranks ? c->seats[i].rank : -1, world_size(live));
         if (status != TDM_OK)
             return status;
         if ((live->paths[live->path_count] = tdmi_strdup(path, "live job")) == NULL)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,27 +102,4 @@ void tdmi_folder_remove(tdmi_folder *folder)
     if (folder->lock >= 0)
         close(folder->lock);
     *folder = (tdmi_folder){.lock = -1};
-}
-
-tdm_status tdmi_file_move(const char *from, const char *to)
-{
-    if (rename(from, to) == 0)
-        return TDM_OK;
-    struct stat info;
-    const int in = open(from, O_RDONLY | O_CLOEXEC);
-    const int out = in >= 0 && fstat(in, &info) == 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
-    ssize_t moved = out >= 0 ? 1 : -1;
-    for (off_t at = 0; moved > 0 && at < info.st_size;)
-        moved = sendfile(out, in, &at, (size_t)(info.st_size - at));
-    int error = errno;
-    if (in >= 0)
-        close(in);
-    if (out >= 0 && close(out) != 0 && moved > 0) {
-        error = errno;
-        moved = -1;
-    }
-    if (moved < 0)
-        return tdmi_fail_errno(TDM_ERR_SYSTEM, error, "cannot keep a trace as %s", to);
-    unlink(from);
-    return TDM_OK;
 }

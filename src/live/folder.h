@@ -20,7 +20,4 @@ tdm_status tdmi_folder_give(const tdmi_folder *folder, uid_t user);
 void tdmi_folder_trace(const tdmi_folder *folder, const char *name, char *out, size_t nbytes);
 void tdmi_folder_remove(tdmi_folder *folder); /* with all that is in it */
 
-/* The file goes to `to`, on any file system. */
-tdm_status tdmi_file_move(const char *from, const char *to);
-
 #endif

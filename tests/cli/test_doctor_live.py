@@ -85,6 +85,8 @@ def all_ranks_at_the_same_steps(c):
     c.check(c.ranks() == {"rank0": 5, "rank1": 5, "rank2": 5}, "traces", c.ranks())
     c.check(max(c.begins()) - min(c.begins()) < 5000, "begin together", c.begins())
     c.check('{"agent"' in output, "the job's output", output)
+    said = {f.name: json.loads(f.read_text())["distributedInfo"] for f in Path(c.traces).glob("*")}
+    c.check(said["rank2.pt.trace.json"] == {"rank": 2, "world_size": 3}, "the traces say their ranks", said)
 
 
 def the_jobs_code_is_ours(c):
