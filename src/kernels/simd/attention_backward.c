@@ -25,7 +25,7 @@ typedef struct {
     void *dqkv;
     float *rooms;
     tdm_dtype type; /* of dy, qkv, y and dqkv */
-    int64_t T, C, H, D;
+    int64_t T, C, H, D, heads; /* heads: of all sequences */
     int64_t width; /* of the rows of p and ds */
     int64_t room;  /* floats of each worker */
     float scale;
@@ -39,12 +39,14 @@ typedef struct {
     float *keys, *values; /* turned, in panels */
     float *p, *ds;        /* [SQUARE][width] */
     float *delta;         /* [T] */
+    fetch_ahead *ahead;   /* of 16 bits: q, k and v of the worker's next head, which are copied at once; float32 is read on the way */
 } one_head;
 
 static operands shape_of(const tdmi_kernel_io *io)
 {
     operands o = {.T = io->in[1].dims[1], .C = io->in[1].dims[2] / 3, .H = io->attr.heads, .type = io->in[1].dtype};
     o.D = o.C / o.H;
+    o.heads = io->in[1].dims[0] * o.H;
     o.scale = 1.0f / sqrtf((float)o.D);
     o.width = whole_panels(least(o.T, SQUARE));
     o.room = 2 * whole_panels(o.T) * o.D + 2 * o.width * o.width + whole_panels(o.T) + (o.type != TDM_F32 ? 8 * o.T * o.D : 0);
@@ -103,9 +105,10 @@ static void queries_of_square(const operands *o, const one_head *h, int64_t quer
         const int64_t at = query + i, m = least(queries - i, ROWS);
         const int64_t n = least(at + m - key, SQUARE);
         float *p = h->p + i * o->width, *ds = h->ds + i * o->width;
-        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, &(operand_a){h->q + at * row, row, 1}, &keys, p, o->width, (operand_d){NULL, 0}, NULL);
+        SIMD_NAME(multiply)(m, whole_vectors(n), o->D, &(operand_a){h->q + at * row, row, 1}, &keys, p, o->width, (operand_d){NULL, 0},
+                            h->ahead);
         SIMD_NAME(multiply)(m, whole_vectors(n), o->D, &(operand_a){h->dy + at * h->y_row, h->y_row, 1}, &values, ds, o->width, (operand_d){NULL, 0},
-                            NULL);
+                            h->ahead);
         for (int64_t r = 0; r < m;) {
             const int64_t rows = m - r < 2 ? 1 : 2, full = least(at - key, n);
             if (rows == 2)
@@ -116,7 +119,7 @@ static void queries_of_square(const operands *o, const one_head *h, int64_t quer
         }
         float *dq = h->dq + at * row;
         const operand_b rows_of_k = plain_b(h->k + key * row, row, o->D);
-        SIMD_NAME(multiply)(m, o->D, n, &(operand_a){ds, o->width, 1}, &rows_of_k, dq, row, (operand_d){key > 0 ? dq : NULL, row}, NULL);
+        SIMD_NAME(multiply)(m, o->D, n, &(operand_a){ds, o->width, 1}, &rows_of_k, dq, row, (operand_d){key > 0 ? dq : NULL, row}, h->ahead);
     }
 }
 
@@ -131,9 +134,9 @@ static void keys_of_square(const operands *o, const one_head *h, int64_t query, 
         float *dv = h->dv + at * row, *dk = h->dk + at * row;
         const operand_b dy = plain_b(h->dy + from * h->y_row, h->y_row, o->D), q = plain_b(h->q + from * row, row, o->D);
         SIMD_NAME(multiply)(m, o->D, queries - first, &(operand_a){h->p + offset, 1, o->width}, &dy, dv, row,
-                            (operand_d){query > key ? dv : NULL, row}, NULL);
+                            (operand_d){query > key ? dv : NULL, row}, h->ahead);
         SIMD_NAME(multiply)(m, o->D, queries - first, &(operand_a){h->ds + offset, 1, o->width}, &q, dk, row,
-                            (operand_d){query > key ? dk : NULL, row}, NULL);
+                            (operand_d){query > key ? dk : NULL, row}, h->ahead);
     }
 }
 
@@ -160,11 +163,23 @@ static void head_in_room(const operands *o, one_head *h, int64_t at, int64_t y, 
     h->row = h->y_row = o->D;
 }
 
+/* Lines of all rows of a part of qkv of the head whose q is at element `at`. */
+static fetch_matrix fetch_part(const operands *o, int64_t at, int part)
+{
+    const int64_t size = (int64_t)tdm_dtype_size(o->type);
+    return (fetch_matrix){(const char *)o->qkv + (at + part * o->C) * size, (o->D * size + LINE_BYTES - 1) / LINE_BYTES, LINE_BYTES, o->T,
+                          3 * o->C * size};
+}
+
 static void head(void *arg, int64_t tile, int worker)
 {
     const operands *o = arg;
+    const int64_t next = tile + tdmi_kernels_threads(), next_at = next / o->H * o->T * 3 * o->C + next % o->H * o->D;
+    fetch_ahead ahead = {.done = 0};
+    for (int part = 0; part < 3 && next < o->heads && o->type != TDM_F32; part++)
+        ahead.matrix[part] = fetch_part(o, next_at, part);
     const int64_t T = o->T, b = tile / o->H, column = tile % o->H * o->D, at = b * T * 3 * o->C + column, y = b * T * o->C + column;
-    one_head h = {.lse = o->lse + tile * T, .keys = o->rooms + worker * o->room};
+    one_head h = {.ahead = &ahead, .lse = o->lse + tile * T, .keys = o->rooms + worker * o->room};
     h.values = h.keys + whole_panels(T) * o->D, h.p = h.values + whole_panels(T) * o->D;
     h.ds = h.p + o->width * o->width, h.delta = h.ds + o->width * o->width;
     if (o->type == TDM_F32)
@@ -190,7 +205,7 @@ static void run(const void *state, const tdmi_kernel_io *io, const void *const *
     (void)state;
     operands o = shape_of(io);
     o.dy = in[0], o.qkv = in[1], o.y = in[2], o.lse = in[3], o.dqkv = out[0], o.rooms = workspace;
-    tdmi_kernels_tiles(io->in[1].dims[0] * o.H, head, &o);
+    tdmi_kernels_tiles(o.heads, head, &o);
 }
 
 const tdmi_kernel SIMD_NAME(attention_backward) = {.name = SIMD_LABEL("attention_backward"),

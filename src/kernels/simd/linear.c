@@ -95,7 +95,8 @@ static void columns_of_y(void *arg, int64_t tile, int worker)
     for (int64_t k = 0; k < p->k; k += p->block) {
         const int64_t kc = least(p->k - k, p->block);
         const operand_b x = panels_of_x(p, k);
-        SIMD_NAME(multiply)(m, p->n, kc, &(operand_a){p->w + o * p->I + p->k0 + k, p->I, 1}, &x, turned, width, (operand_d){k > 0 ? turned : NULL, width}, &ahead);
+        SIMD_NAME(multiply)(m, p->n, kc, &(operand_a){p->w + o * p->I + p->k0 + k, p->I, 1}, &x, turned, width,
+                            (operand_d){k > 0 ? turned : NULL, width}, &ahead);
     }
     const operand_d bias = {p->b != NULL ? p->b + o : NULL, 0}, before = {y, p->O};
     SIMD_NAME(transpose)(m, p->n, turned, width, y, p->O, p->k0 == 0 ? bias : before);

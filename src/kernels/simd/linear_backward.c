@@ -1,7 +1,7 @@
 /* linear_backward.c - dx = dy w and dw = dy^T x, db = sum of dy over rows. B (w, x) is stored along its rows already.
  *
- *   dx   blocks of k (rows of w) outside: a block of w stays in the second cache while all rows of dy pass over it, and the next
- *        one is fetched meanwhile
+ *   dx   blocks of k (rows of w) outside: as many blocks of w as stay in the second cache while all rows of dy pass over them, and
+ *        the next ones are fetched meanwhile
  *   dw   x becomes panels once a block of k; dy is copied 48 columns at a time, and db is summed from the copy */
 #include "kernels/simd/multiply.h"
 #include "kernels/simd/simd.h"
@@ -10,6 +10,7 @@
 #include "kernels/threads.h"
 
 #define INPUT_BLOCK(rows) ((rows) < 512 ? 192 : 256) /* of k for dx: a block of w serves all rows */
+#define KEPT 327680 /* floats of panels of w that are kept at a time, where all of it is no more; else one block */
 #define WEIGHT_BLOCK 256  /* of k for dw */
 #define CHUNK_I 768       /* columns of dx, dw at a time */
 #define ROWS_OF_DY 48     /* that one call multiplies */
@@ -23,6 +24,7 @@ typedef struct {
     float *panels, *rooms; /* rooms: one for each worker */
     int64_t room;          /* floats in each */
     int64_t rows;          /* of dx in a tile */
+    int64_t group;         /* of k whose panels are kept, whole blocks */
     int64_t i0, i, k0, k;  /* the chunk being multiplied */
     bool add, add_bias;
 } product;
@@ -45,7 +47,10 @@ static product input_shape(const tdmi_kernel_io *io)
     p.block = even_block(p.O, INPUT_BLOCK(p.N));
     const int64_t share = (p.N + tdmi_kernels_threads() - 1) / tdmi_kernels_threads();
     p.rows = (share + TALL - 1) / TALL * TALL;
-    p.room = panels_of(p.block, least(p.I, CHUNK_I));
+    const int64_t block = panels_of(p.block, least(p.I, CHUNK_I)), blocks = (p.O + p.block - 1) / p.block;
+    const int64_t kept = blocks * block <= KEPT ? blocks : 1;
+    p.group = kept * p.block;
+    p.room = kept * block;
     return p;
 }
 
@@ -57,27 +62,41 @@ static tdm_status prepare_input(const tdmi_kernel_io *io, void **state, size_t *
     return TDM_OK;
 }
 
+/* What the rows of dx behind row n, `rows` of them from column i0 on, need of the group of k that begins at k0. */
+static fetch_ahead next_rows(const product *p, int64_t n, int64_t rows, int64_t k0, int64_t k, int64_t i0, int64_t i)
+{
+    const float *dx = p->out + n * p->I + i0;
+    return (fetch_ahead){.matrix = {fetch_rows(p->dy + n * p->O + k0, rows, k, p->O),
+                                    fetch_rows(p->y != NULL ? p->y + n * p->I + i0 : dx, p->y != NULL || p->add ? rows : 0, i, p->I)}};
+}
+
 static void rows_of_dx(void *arg, int64_t tile, int worker)
 {
     const product *p = arg;
-    const int64_t n = tile * p->rows, m = least(p->rows, p->N - n);
+    const int64_t n = tile * p->rows, end = n + least(p->rows, p->N - n);
     float *panels = p->rooms + worker * p->room;
     for (int64_t i0 = 0; i0 < p->I; i0 += CHUNK_I) {
-        const int64_t i = least(CHUNK_I, p->I - i0);
-        for (int64_t k = 0; k < p->O; k += p->block) {
-            const int64_t kc = least(p->block, p->O - k), next = k + kc, next_kc = least(p->block, p->O - next);
-            fetch_ahead ahead = {.matrix = {fetch_rows(p->b + next * p->I + i0, next_kc, i, p->I),
-                                            fetch_columns(p->dy + n * p->O + next, m, next_kc, p->O)}};
-            if (next_kc == 0 && p->y != NULL)
-                ahead.matrix[0] = fetch_rows(p->y + n * p->I + i0, m, i, p->I);
-            SIMD_NAME(pack)(kc, i, p->b + k * p->I + i0, p->I, panels, packed_panel(kc));
-            for (int64_t r = n; r < n + m; r += ROWS_OF_DY) {
-                const int64_t rows = least(ROWS_OF_DY, n + m - r);
-                const operand_a dy = {p->dy + r * p->O + k, p->O, 1};
+        const int64_t i = least(CHUNK_I, p->I - i0), block = panels_of(p->block, i);
+        for (int64_t k0 = 0; k0 < p->O; k0 += p->group) {
+            const int64_t last = least(k0 + p->group, p->O), next_k = least(p->group, p->O - last);
+            fetch_ahead ahead = {.matrix = {fetch_rows(p->b + last * p->I + i0, next_k, i, p->I),
+                                            fetch_columns(p->dy + n * p->O + last, end - n, next_k, p->O)}};
+            for (int64_t k = k0; k < last; k += p->block) {
+                const int64_t kc = least(p->block, last - k);
+                SIMD_NAME(pack)(kc, i, p->b + k * p->I + i0, p->I, panels + (k - k0) / p->block * block, packed_panel(kc));
+            }
+            for (int64_t r = n; r < end; r += ROWS_OF_DY) {
+                const int64_t rows = least(ROWS_OF_DY, end - r);
                 float *dx = p->out + r * p->I + i0;
-                SIMD_NAME(multiply)(rows, i, kc, &dy, &(operand_b){panels, packed_panel(kc), PANEL, first_narrow(i), true}, dx, p->I,
-                                    (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
-                if (p->y != NULL && next_kc == 0) /* while these rows are in the cache */
+                if (next_k == 0)
+                    ahead = next_rows(p, r + rows, least(ROWS_OF_DY, end - r - rows), k0, last - k0, i0, i);
+                for (int64_t k = k0; k < last; k += p->block) {
+                    const int64_t kc = least(p->block, last - k);
+                    const operand_b w = {panels + (k - k0) / p->block * block, packed_panel(kc), PANEL, first_narrow(i), true};
+                    SIMD_NAME(multiply)(rows, i, kc, &(operand_a){p->dy + r * p->O + k, p->O, 1}, &w, dx, p->I,
+                                        (operand_d){k > 0 || p->add ? dx : NULL, p->I}, &ahead);
+                }
+                if (p->y != NULL && next_k == 0) /* while these rows are in the cache */
                     SIMD_NAME(gelu_backward_block)(TDM_F32, p->y, p->out, r * p->I + i0, p->I, rows, i);
             }
         }
@@ -142,8 +161,11 @@ static void rows_of_dw(void *arg, int64_t tile, int worker)
     if (p->db != NULL && p->i0 == 0)
         for (int64_t j = 0; j < m; j++)
             p->db[o + j] = sums[j] + (p->k0 > 0 || p->add_bias ? p->db[o + j] : 0.0f);
-    const int64_t next = least(m, p->O - o - m);
-    fetch_ahead ahead = {.matrix = {fetch_columns(p->dy + p->k0 * p->O + o + m, next > 0 ? p->k : 0, next, p->O),
+    const int64_t next = least(m, p->O - o - m), tiles = (p->O + COLUMNS_OF_DY - 1) / COLUMNS_OF_DY, k0 = p->k0 + p->k;
+    const int64_t next_k = least(p->block, p->N - k0), x_from = next_k * tile / tiles, x_to = next_k * (tile + 1) / tiles;
+    fetch_ahead ahead = {.matrix = {next > 0 ? fetch_columns(p->dy + p->k0 * p->O + o + m, p->k, next, p->O)
+                                             : fetch_columns(p->dy + k0 * p->O, next_k, least(COLUMNS_OF_DY, p->O), p->O),
+                                    fetch_rows(p->b + (k0 + x_from) * p->I + p->i0, x_to - x_from, p->i, p->I),
                                     fetch_rows(dw + m * p->I, next, p->i, p->I)}};
     SIMD_NAME(multiply)(m, p->i, p->k, &(operand_a){columns, 1, COLUMNS_OF_DY},
                         &(operand_b){p->panels, packed_panel(p->k), PANEL, first_narrow(p->i), true}, dw, p->I,

@@ -70,6 +70,17 @@ INLINE void tile(int tall, int wide, int64_t kc, const float *a, int64_t row, in
         }
 }
 
+/* On to the next matrix of which there is something. */
+INLINE void next_matrix(fetch_ahead *f)
+{
+    do {
+        UNROLL
+        for (int i = 1; i < FETCH_MATRICES; i++)
+            f->matrix[i - 1] = f->matrix[i];
+        f->matrix[FETCH_MATRICES - 1].pieces = 0;
+    } while (f->matrix[0].pieces == 0 && f->matrix[1].pieces > 0);
+}
+
 /* The next `count` lines, as far as the piece has them, are being fetched. */
 INLINE void advance(fetch_ahead *f, int64_t count)
 {
@@ -79,10 +90,8 @@ INLINE void advance(fetch_ahead *f, int64_t count)
         return;
     f->done = 0;
     m->at += m->piece;
-    if (--m->pieces <= 0) {
-        f->matrix[0] = f->matrix[1];
-        f->matrix[1].pieces = 0;
-    }
+    if (--m->pieces <= 0)
+        next_matrix(f);
 }
 
 /* `tiles` tiles side by side: the same rows of A, one panel of B (or the first part of one) each. The rows of A, or its steps where

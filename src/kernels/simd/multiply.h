@@ -49,15 +49,17 @@ typedef struct {
 } operand_d;
 
 /* Memory needed soon, fetched into the second cache line by line while the sums run: one line for FETCH_STEPS steps of k of each
- * tile of C. Two matrices, one after the other, each as pieces: lines `step` bytes apart. */
+ * tile of C. Up to three matrices, one after the other, each as pieces: lines `step` bytes apart. */
 typedef struct {
     const char *at;
     int64_t pieces, piece; /* how many, and the bytes from one to the next */
     int64_t lines, step;   /* of a piece */
 } fetch_matrix;
 
+#define FETCH_MATRICES 3
+
 typedef struct {
-    fetch_matrix matrix[2];
+    fetch_matrix matrix[FETCH_MATRICES];
     int64_t done; /* lines of the first piece of the first matrix */
 } fetch_ahead;
 
