@@ -78,8 +78,8 @@ static void introduce(const tdmi_nccl_log *log, tdm_doctor_report *report)
     if (channels >= 0)
         snprintf(coll, sizeof coll, ", %" PRId64 " channels", channels);
     tdmi_report_say(report, "NCCL %s%s%s: %" PRId64 " ranks, %u of them in the log, on %u host%s, %u communicator%s%s%s", version,
-                    log->cuda[0] != '\0' ? ", CUDA " : "", log->cuda, ranks_of(log), log->processes, log->hosts, log->hosts == 1 ? "" : "s",
-                    log->comms, log->comms == 1 ? "" : "s", rings, coll);
+                    log->cuda[0] != '\0' ? ", CUDA " : "", log->cuda, ranks_of(log), comm != NULL ? comm->members : log->processes,
+                    log->hosts, log->hosts == 1 ? "" : "s", log->comms, log->comms == 1 ? "" : "s", rings, coll);
     for (uint32_t h = 0; h < log->hosts && h < 8; h++) {
         const tdmi_nccl_host *host = &log->host[h];
         tdmi_report_say(report, "  %s: %s%s%s%s%s%s", host->name, host->network[0] != '\0' ? "network " : "network not named",
