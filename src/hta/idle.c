@@ -18,7 +18,7 @@ enum { SHORT_GAP_NS = 30000 };
 static bool counts(const tdmi_trace *trace, uint16_t category)
 {
     static const char *const names[] = {"kernel", "Kernel", "gpu_memset", "Memset", "gpu_memcpy", "Memcpy", "mtia_ccp_events"};
-    const char *text = tdmi_trace_text(trace, trace->category[category].text);
+    const char *text = category < trace->category_count ? tdmi_trace_text(trace, trace->category[category].text) : "";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(text, names[i]) == 0)
             return true;

@@ -93,7 +93,6 @@ tdm_status tdmi_hta_rank_filter(tdmi_hta_rank *rank, tdmi_hta_filter filter, int
 
 /* How often the filter leaves a row. */
 uint32_t tdmi_hta_row_copies(const tdmi_hta_rank *rank, const tdmi_event *event);
-bool tdmi_hta_row_on_device(const tdmi_hta_rank *rank, const tdmi_event *event);
 /* A row's times. Clamped to 2^61 ns, so that sums of two fit. */
 void tdmi_hta_row_times(bool rounded, const tdmi_event *event, int64_t *start_ns, int64_t *dur_ns);
 int64_t tdmi_hta_row_start(bool rounded, const tdmi_event *event);
@@ -107,6 +106,11 @@ static inline unsigned tdmi_hta_flags(const tdmi_hta_rank *rank, const tdmi_even
 static inline int64_t tdmi_hta_stream(const tdmi_event *event)
 {
     return (event->flags & TDMI_EVENT_UNSIGNED_STREAM) != 0 ? (int64_t)UINT32_MAX : event->stream;
+}
+
+static inline bool tdmi_hta_row_on_device(const tdmi_hta_rank *rank, const tdmi_event *event)
+{
+    return (tdmi_hta_stream(event) >= 0 && event->correlation >= 0) || (tdmi_hta_flags(rank, event) & TDMI_HTA_NAME_SYNC) != 0;
 }
 
 static inline bool tdmi_hta_call_kept(const tdmi_hta_rank *rank, const tdmi_hta_call *call)

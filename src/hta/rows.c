@@ -42,11 +42,6 @@ int64_t tdmi_hta_row_start(bool rounded, const tdmi_event *event)
     return clamp(rounded ? ns_of_whole(ceil(us_of(event->start_ns))) : event->start_ns);
 }
 
-bool tdmi_hta_row_on_device(const tdmi_hta_rank *rank, const tdmi_event *event)
-{
-    return (tdmi_hta_stream(event) >= 0 && event->correlation >= 0) || (tdmi_hta_flags(rank, event) & TDMI_HTA_NAME_SYNC) != 0;
-}
-
 /* ---- links: a hash table of correlations ---- */
 
 /* Where it is in the table, or would be. */
