@@ -135,7 +135,7 @@ static json_t *list_all(const tdmi_nccl_log *log)
         name_peer(log, message, peer, sizeof peer, &host);
         json_array_append_new(list,
                               json_pack("{s:I, s:s, s:s, s:s, s:s, s:I}", "rank", (json_int_t)number, "peer", message->peer, "peer_host",
-                                        host, "text", message->text, "source", message->source, "times", (json_int_t)message->count));
+                                        host, "text", message->text, "from", message->source, "times", (json_int_t)message->count));
     }
     return list;
 }
@@ -185,7 +185,7 @@ void tdmi_find_nccl_lost_peer(const tdmi_nccl_log *log, tdm_doctor_report *repor
              sure ? "it is the first of " : "which was first is not known (files without clocks); in all ", (long long)times,
              times == 1 ? "" : "s", (long long)ranks, ranks == 1 ? "" : "s");
     tdmi_nccl_add(report, kinds[k].timeout ? "nccl_timeout" : "nccl_remote_error", TDMI_ERROR, rank,
-                  json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:o}", "text", first->text, "source", first->source, "peer", first->peer,
+                  json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:o}", "text", first->text, "from", first->source, "peer", first->peer,
                             "peer_host", host, "first_is_known", sure, "lines", (json_int_t)times, "ranks", (json_int_t)ranks, "all",
                             list_all(log)),
                   text, kinds[k].set, kinds[k].not_when, kinds[k].source);

@@ -27,7 +27,7 @@ void tdmi_find_nccl_shm_too_small(const tdmi_nccl_log *log, tdm_doctor_report *r
                  (long long)times, times == 1 ? "" : "s", (long long)tdmi_nccl_rank_of(log, first->process), first->text);
         tdmi_nccl_add(report, "nccl_shm_too_small", TDMI_ERROR, tdmi_nccl_rank_of(log, first->process),
                       json_pack("{s:o, s:I, s:s, s:s}", "hosts", tdmi_nccl_hosts_json(log, which), "warnings", (json_int_t)times, "first",
-                                first->text, "source", first->source),
+                                first->text, "from", first->source),
                       text,
                       "Enlarge /dev/shm: docker run --shm-size=8g (or --ipc=host), in Kubernetes an emptyDir with medium Memory at "
                       "/dev/shm; remove segments that killed jobs "

@@ -42,7 +42,7 @@ void tdmi_find_nccl_warnings(const tdmi_nccl_log *log, tdm_doctor_report *report
                  times == 1 ? "" : "s", (long long)rank,
                  first->process != TDMI_NCCL_NONE ? log->host[log->process[first->process].host].name : "?", first->text);
         tdmi_nccl_add(report, kinds[k].id, kinds[k].kind == TDMI_NCCL_WARNING ? TDMI_WARNING : TDMI_ERROR, rank,
-                      json_pack("{s:I, s:s, s:s}", "lines", (json_int_t)times, "first", first->text, "source", first->source), text,
+                      json_pack("{s:I, s:s, s:s}", "lines", (json_int_t)times, "first", first->text, "from", first->source), text,
                       kinds[k].set, kinds[k].not_when, kinds[k].source);
     }
 }

@@ -82,7 +82,8 @@ json_t *tdmi_nccl_hosts_json(const tdmi_nccl_log *log, const bool *which)
 void tdmi_nccl_add(tdm_doctor_report *report, const char *id, tdmi_severity severity, int64_t rank, json_t *evidence, const char *text,
                    const char *set, const char *not_when, const char *source)
 {
-    char advice[2048];
-    snprintf(advice, sizeof advice, "%s. Not when: %s. Source: %s", set, not_when, source);
-    tdmi_report_add(report, id, severity, rank >= 0 && rank <= INT32_MAX ? (int)rank : -1, evidence, advice, text);
+    report->failed |= json_object_set_new(evidence, "not_when", json_string(not_when)) != 0;
+    report->failed |= json_object_set_new(evidence, "source", json_string(source)) != 0;
+    tdmi_report_add(report, id, severity, rank >= 0 && rank <= INT32_MAX ? (int)rank : -1, evidence, set, text);
+    tdmi_report_say(report, "   Not when: %s.\n   Source: %s; docs/findings/%s.md", not_when, source, id);
 }

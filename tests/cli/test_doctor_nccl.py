@@ -45,6 +45,8 @@ def found(name, job, *expected, also=(), **evidence):
     hits = [f for f in report["findings"] if f["id"] == name]
     check(len(hits) == 1, name, f"{job.version}: {ids(report)} {report.get('error', '')}")
     check(set(ids(report)) <= {name, *also}, f"{name} alone", f"{job.version}: {ids(report)}")
+    page = os.path.join(os.path.dirname(__file__), f"../../docs/findings/{name}.md")
+    check(hits and hits[0]["evidence"]["not_when"] and hits[0]["evidence"]["source"] and os.path.exists(page), f"{name}: not when, source, page")
     for word in expected:
         check(hits and word in hits[0]["text"] + " | " + hits[0]["advice"], f"{name} says '{word}'", hits[0]["text"] + " | " + hits[0]["advice"] if hits else "")
     for key, value in evidence.items():
