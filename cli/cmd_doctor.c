@@ -24,7 +24,7 @@ static const cli_option options[] = {
     {"report", 0, "FILE", CLI_TEXT, offsetof(doctor_values, examine.page), NULL, 0, 0, NULL, NULL,
      "of traces: writes an HTML page too, with a picture of one iteration on all ranks"},
     {"memory", 0, "SIZE", CLI_SIZE, offsetof(doctor_values, examine.memory_bytes), NULL, 1 << 20, 1e15, NULL, NULL,
-     "what traces may take in memory; of larger ones the last iterations count [half of the machine's]"},
+     "what traces and what is made of them may take; of larger ones the last iterations count [half of the machine's]"},
     CLI_LIVE_OPTIONS(doctor_values),
     CLI_LINT_OPTIONS(doctor_values),
 };

@@ -12,7 +12,7 @@ extern "C" {
 typedef struct tdm_doctor_report tdm_doctor_report;
 
 typedef struct tdm_doctor_options {
-    size_t memory_bytes; /* what traces may take in memory; 0: half of this machine's */
+    size_t memory_bytes; /* what traces and all that is made of them may take; 0: half of this machine's */
     const char *page;    /* of traces: writes the report as an HTML file too; NULL: none */
 } tdm_doctor_options;
 
@@ -43,7 +43,7 @@ typedef struct tdm_hta_report tdm_hta_report;
 
 /* tdm_hta - what HTA 0.5.0 (HolisticTraceAnalysis) computes of PyTorch profiler traces, its rounding and its faults included (docs/hta.md).
  *   paths         [count] traces (.json, .json.gz), one a rank, or folders of them
- *   memory_bytes  what the traces may take in memory; 0: a quarter of this machine's
+ *   memory_bytes  what the traces and all that is made of them may take; 0: half of this machine's
  *   out           new; freed with tdm_hta_free
  * Errors  TDM_ERR_BAD_FILE no trace is there, or none can be read (names the file) | TDM_ERR_NO_MEMORY.   Thread  any, starts its own
  * Source  HTA 0.5.0 of PyPI with pandas 2.2.   Since 0.1 */

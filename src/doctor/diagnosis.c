@@ -1,7 +1,10 @@
 /* diagnosis.c - read, make a job of it, break it down, build its graph, ask. */
 #include "doctor/diagnosis.h"
 
+#include "core/cpu.h"
 #include "core/memory.h"
+
+enum { EVENTS_PART = 3 }; /* of the memory: the job, its graph and the replays of it take up to 1.5 times what its events do */
 
 static tdm_status diagnose(tdmi_diagnosis *d)
 {
@@ -23,7 +26,8 @@ tdm_status tdmi_diagnose(const char *const *paths, int count, size_t memory_byte
     tdmi_diagnosis *d = tdmi_calloc(1, sizeof *d, "doctor");
     if (d == NULL)
         return TDM_ERR_NO_MEMORY;
-    tdm_status status = tdmi_job_traces_read(paths, (size_t)count, &(tdmi_trace_options){.memory_bytes = memory_bytes}, &d->traces);
+    const size_t all = memory_bytes > 0 ? memory_bytes : tdmi_memory_total() / 2;
+    tdm_status status = tdmi_job_traces_read(paths, (size_t)count, &(tdmi_trace_options){.memory_bytes = all / EVENTS_PART}, &d->traces);
     if (status == TDM_OK)
         status = diagnose(d);
     if (status != TDM_OK) {

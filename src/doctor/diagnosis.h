@@ -12,7 +12,7 @@ typedef struct tdmi_diagnosis {
     tdmi_findings findings;
 } tdmi_diagnosis;
 
-/* Files and folders of one job; memory_bytes as tdmi_trace_options has it. Errors: those of tdmi_job_traces_read. */
+/* Files and folders of one job; memory_bytes is for all of it; 0: half of this machine's. Errors: those of tdmi_job_traces_read. */
 tdm_status tdmi_diagnose(const char *const *paths, int count, size_t memory_bytes, tdmi_diagnosis **out);
 void tdmi_diagnosis_free(tdmi_diagnosis *diagnosis); /* NULL is fine */
 

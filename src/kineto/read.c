@@ -93,10 +93,10 @@ static void note_choice(tdmi_trace *t, const tdmi_survey_choice *choice, size_t 
     const unsigned long long outside = (unsigned long long)t->wrong[TDMI_WRONG_OUTSIDE];
     t->kept_from_ns = choice->from_ns;
     if (choice->iterations > 0)
-        tdmi_reader_note(t, "not all of it fits into %zu MiB: the last %d of %d iterations were used, and %llu events before them left out",
+        tdmi_reader_note(t, "not all of it fits into the %zu MiB that its events may take: the last %d of %d iterations were used, and %llu events before them left out",
                          memory_bytes >> 20, t->iterations_kept, t->iterations_seen, outside);
     else
-        tdmi_reader_note(t, "not all of it fits into %zu MiB, and it has no iterations: its last events were used, and %llu before them left out",
+        tdmi_reader_note(t, "not all of it fits into the %zu MiB that its events may take, and it has no iterations: its last events were used, and %llu before them left out",
                          memory_bytes >> 20, outside);
 }
 
@@ -114,13 +114,13 @@ tdm_status tdmi_trace_read_task(const tdmi_read_task *task, bool *foreign, tdmi_
         tdmi_trace_free(trace);
         drop_reader(r);
         if (!choice.fits)
-            return tdmi_fail(TDM_ERR_NO_MEMORY, "%s: its last iteration alone takes about %zu MiB, and %zu MiB are allowed; give more with --memory",
+            return tdmi_fail(TDM_ERR_NO_MEMORY, "%s: its last iteration alone takes about %zu MiB, and its events may take %zu; give more with --memory",
                              task->path, (choice.needed + texts) >> 20, task->memory_bytes >> 20);
         r = NULL;
         trace = NULL;
         status = pass(task, choice.from_ns, &r, &trace);
         if (status == TDM_OK && r->survey != NULL)
-            status = tdmi_fail(TDM_ERR_NO_MEMORY, "%s: its last iterations take more than the %zu MiB that are allowed; give more with --memory",
+            status = tdmi_fail(TDM_ERR_NO_MEMORY, "%s: its last iterations take more than the %zu MiB that its events may take; give more with --memory",
                                task->path, task->memory_bytes >> 20);
         if (status == TDM_OK)
             note_choice(trace, &choice, task->memory_bytes);

@@ -585,6 +585,40 @@ static void names_do_not_take_all_memory(void **state)
     assert_true(trace->wrong[TDMI_WRONG_TOO_MANY_TEXTS] > 0);
 }
 
+/* Over many windows and parts of the index, whatever lies across their ends: every event is exactly what was written. */
+static void a_long_text_is_read_event_by_event(void **state)
+{
+    (void)state;
+    enum { EVENTS = 30000 };
+    char *text = malloc((size_t)EVENTS * 500), *at = text + sprintf(text, "{\"traceEvents\": [");
+    srand(11);
+    for (int i = 0; i < EVENTS; i++) {
+        const int pad = rand() % 120, spaces = rand() % 40;
+        at += sprintf(at, "%s%*s{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k%d \\\"%0*d\\\\\", \"pid\": 0, \"tid\": %d,\n\"ts\": %d.%03d, \"dur\": %d%s,"
+                          " \"args\": {\"stream\": %d, \"x\": \"%0*d\", \"correlation\": %d}}",
+                      i > 0 ? "," : "", spaces, "", i % 1000, pad, i % 7, i % 5, 1000000 + i, i % 1000, i % 100, i % 3 == 0 ? ".5" : "", i % 5, pad, 0, i * 3);
+    }
+    strcpy(at, "]}");
+    read_text(text);
+    free(text);
+    assert_int_equal(trace->event_count, EVENTS);
+    assert_int_equal(trace->note_count, 0);
+    srand(11);
+    for (int i = 0; i < EVENTS; i++) {
+        const tdmi_event *e = &trace->event[i];
+        const int pad = rand() % 120;
+        char name[200];
+        (void)rand();
+        sprintf(name, "k%d \"%0*d\\", i % 1000, pad, i % 7);
+        assert_string_equal(name_of((size_t)i), name);
+        assert_int_equal(e->start_ns, (int64_t)(1000000 + i) * 1000 + i % 1000);
+        assert_int_equal(e->dur_ns, i % 100 * 1000 + (i % 3 == 0 ? 500 : 0));
+        assert_int_equal(e->correlation, i * 3);
+        assert_int_equal(trace->lane[e->lane].tid, i % 5);
+        assert_int_equal(e->place, i);
+    }
+}
+
 static void begin_end_flows_and_counters_are_counted(void **state)
 {
     (void)state;
@@ -626,6 +660,7 @@ int main(void)
         TEST(a_text_cut_anywhere_gives_the_events_before_the_cut),
         TEST(what_is_no_trace_is_refused_with_a_reason),
         TEST(endless_things_are_skipped),
+        TEST(a_long_text_is_read_event_by_event),
         TEST(files_made_to_be_slow_or_large_are_neither),
         TEST(names_do_not_take_all_memory),
         TEST(begin_end_flows_and_counters_are_counted),
