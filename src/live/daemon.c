@@ -15,6 +15,7 @@
 
 #define DAEMON_NAME "dynolog" /* libkineto asks dynolog's daemon */
 #define CLIENT_PREFIX "dynoconfigclient"
+#define FRESH_NS (60 * TDMI_NS_PER_MS) /* so old may a poll be that is answered */
 
 static socklen_t address_of(const char *folder, const char *name, struct sockaddr_un *out)
 {
@@ -54,7 +55,7 @@ tdm_status tdmi_daemon_open(const char *folder, tdmi_daemon *out)
         unlink(address.sun_path);
         error = bind(fd, (struct sockaddr *)&address, length) == 0 ? 0 : errno;
     }
-    if (error == 0 && setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+    if (error == 0 && (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 || setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) != 0))
         error = errno;
     if (error == 0 && *folder != '\0' && chmod(address.sun_path, 0666) != 0) /* the folder's own mode says who comes near */
         error = errno;
@@ -70,31 +71,53 @@ tdm_status tdmi_daemon_open(const char *folder, tdmi_daemon *out)
     return tdmi_fail_errno(TDM_ERR_SYSTEM, error, "cannot answer PyTorch's profiler at %s/%s", folder, DAEMON_NAME);
 }
 
-/* One datagram. Gives its bytes, or -1; sender_out: the process as the kernel knows it, 0 if it does not. */
-static ssize_t receive(int fd, uint8_t *bytes, size_t capacity, struct sockaddr_un *peer, socklen_t *peer_bytes, pid_t *sender_out)
+/* A datagram, with what the kernel says of it. */
+typedef struct letter {
+    uint8_t bytes[TDMI_MESSAGE_MAX + 1];
+    struct sockaddr_un peer;
+    socklen_t peer_bytes;
+    pid_t sender;  /* 0: not known */
+    bool is_fresh;
+} letter;
+
+static bool is_fresh(const struct timespec *sent)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (now.tv_sec - sent->tv_sec) * TDMI_NS_PER_S + now.tv_nsec - sent->tv_nsec < FRESH_NS;
+}
+
+/* Gives its bytes, or -1. */
+static ssize_t receive(int fd, letter *out)
 {
     union {
         struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(struct ucred))];
+        char room[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(struct timespec))];
     } control;
-    struct iovec part = {bytes, capacity};
-    struct msghdr message = {.msg_name = peer, .msg_namelen = sizeof *peer, .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+    struct iovec part = {out->bytes, sizeof out->bytes};
+    struct msghdr message = {.msg_name = &out->peer, .msg_namelen = sizeof out->peer, .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
                              .msg_controllen = sizeof control};
     const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    *sender_out = 0;
-    *peer_bytes = message.msg_namelen;
+    out->sender = 0;
+    out->is_fresh = false;
+    out->peer_bytes = message.msg_namelen;
     if (got < 0)
         return got;
-    for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL; at = CMSG_NXTHDR(&message, at))
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at != NULL; at = CMSG_NXTHDR(&message, at)) {
         if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_CREDENTIALS) {
             struct ucred sender;
             memcpy(&sender, CMSG_DATA(at), sizeof sender);
-            *sender_out = sender.pid;
+            out->sender = sender.pid;
+        } else if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_TIMESTAMPNS) {
+            struct timespec sent;
+            memcpy(&sent, CMSG_DATA(at), sizeof sent);
+            out->is_fresh = is_fresh(&sent);
         }
+    }
     return got;
 }
 
-static void answer_poll(tdmi_daemon *daemon, const tdmi_poll *poll, const struct sockaddr_un *peer, socklen_t peer_bytes, bool late)
+static void answer_poll(tdmi_daemon *daemon, const tdmi_poll *poll, const letter *from)
 {
     uint8_t answer[TDMI_MESSAGE_HEAD + TDMI_REQUEST_MAX];
     const tdmi_client *known = tdmi_clients_find(&daemon->clients, poll->pids[0]);
@@ -102,40 +125,38 @@ static void answer_poll(tdmi_daemon *daemon, const tdmi_poll *poll, const struct
     tdmi_client *client = NULL;
     if (known != NULL || daemon->belongs(poll, &rank, daemon->arg))
         client = tdmi_clients_heard(&daemon->clients, poll, rank, tdmi_now_ns());
-    if (late)
+    if (!from->is_fresh)
         return;
     const char *request = client != NULL && poll->idle ? client->request : NULL;
     const size_t nbytes = tdmi_message_answer_poll(request != NULL ? request : "", answer, sizeof answer);
-    const ssize_t sent = sendto(daemon->fd, answer, nbytes, MSG_DONTWAIT, (const struct sockaddr *)peer, peer_bytes);
+    const ssize_t sent = sendto(daemon->fd, answer, nbytes, MSG_DONTWAIT, (const struct sockaddr *)&from->peer, from->peer_bytes);
     if (request != NULL && sent == (ssize_t)nbytes) { /* else it gets it at its next poll */
         client->request = NULL;
         client->taken_ns = client->last_ns;
     }
 }
 
-void tdmi_daemon_serve(tdmi_daemon *daemon, bool late)
+void tdmi_daemon_serve(tdmi_daemon *daemon)
 {
-    uint8_t bytes[TDMI_MESSAGE_MAX + 1], answer[TDMI_MESSAGE_HEAD + 4];
+    letter from;
+    uint8_t answer[TDMI_MESSAGE_HEAD + 4];
     for (int handled = 0; handled < 1024; handled++) { /* then the caller's other business has its turn */
-        struct sockaddr_un peer;
-        socklen_t peer_bytes;
-        pid_t sender;
         tdmi_poll poll;
-        const ssize_t got = receive(daemon->fd, bytes, sizeof bytes, &peer, &peer_bytes, &sender);
+        const ssize_t got = receive(daemon->fd, &from);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return;
-        if (peer_bytes <= offsetof(struct sockaddr_un, sun_path))
+        if (from.peer_bytes <= offsetof(struct sockaddr_un, sun_path))
             continue; /* it has no address to answer to */
-        switch (tdmi_message_read(bytes, (size_t)got, &poll)) {
+        switch (tdmi_message_read(from.bytes, (size_t)got, &poll)) {
         case TDMI_MESSAGE_POLL:
-            if (poll.pids[0] == sender)
-                answer_poll(daemon, &poll, &peer, peer_bytes, late);
+            if (poll.pids[0] == from.sender)
+                answer_poll(daemon, &poll, &from);
             break;
         case TDMI_MESSAGE_CONTEXT: {
             const size_t nbytes = tdmi_message_answer_context((int32_t)daemon->clients.count, answer, sizeof answer);
-            (void)!sendto(daemon->fd, answer, nbytes, MSG_DONTWAIT, (struct sockaddr *)&peer, peer_bytes);
+            (void)!sendto(daemon->fd, answer, nbytes, MSG_DONTWAIT, (struct sockaddr *)&from.peer, from.peer_bytes);
             break;
         }
         case TDMI_MESSAGE_OTHER:

@@ -20,9 +20,9 @@ typedef struct tdmi_daemon {
 /* folder: where jobs started with KINETO_IPC_SOCKET_DIR look; "": where all others do. The caller sets belongs and arg.
  * Errors  TDM_ERR_EXISTS somebody else answers there | TDM_ERR_INVALID the folder's name is too long | TDM_ERR_SYSTEM */
 tdm_status tdmi_daemon_open(const char *folder, tdmi_daemon *out);
-/* Answers all that have asked since: a process waits for its answer for 90 ms. late: they may have waited longer, and are noted but not
- * answered, for each would take that answer for the one to its next poll, and so on for ever. */
-void tdmi_daemon_serve(tdmi_daemon *daemon, bool late);
+/* Answers all that have asked since. A process waits for its answer for 90 ms; one that asked longer ago is noted and not answered, for it
+ * would take that answer for the one to its next poll, and so on for ever. */
+void tdmi_daemon_serve(tdmi_daemon *daemon);
 /* Also removes the socket files that processes which have ended left in the folder: they never do. */
 void tdmi_daemon_close(tdmi_daemon *daemon);
 

@@ -20,7 +20,6 @@
 
 #define STARTED_PERIOD_NS TDMI_NS_PER_S        /* what started.c asks for */
 #define DEFAULT_PERIOD_NS (5 * TDMI_NS_PER_S)  /* of libkineto */
-#define ANSWER_NS (50 * TDMI_NS_PER_MS)        /* a process waits 90 ms for its answer */
 #define STOP_GRACE_S 10.0                      /* from SIGTERM to SIGKILL, for a job that is to be stopped */
 #define LEFT_GRACE_S 3.0                       /* for what an ended command left running */
 #define UNDER_WAY_S 10.0                       /* for traces that were asked for when the end was asked for */
@@ -54,16 +53,14 @@ static void on_signal(tdm_live *live, const struct signalfd_siginfo *info)
 
 void tdmi_live_turn(tdm_live *live, int timeout_ms)
 {
-    const bool late = tdmi_now_ns() - live->turned_ns > ANSWER_NS;
     struct pollfd items[] = {{.fd = live->daemon.fd, .events = POLLIN}, {.fd = live->signals, .events = POLLIN}};
-    if (poll(items, 2, late ? 0 : timeout_ms) > 0 && items[1].revents != 0) {
+    if (poll(items, 2, timeout_ms) > 0 && items[1].revents != 0) {
         struct signalfd_siginfo info;
         while (read(live->signals, &info, sizeof info) == (ssize_t)sizeof info)
             on_signal(live, &info);
     }
-    tdmi_daemon_serve(&live->daemon, late);
+    tdmi_daemon_serve(&live->daemon);
     tdmi_started_reap(&live->job);
-    live->turned_ns = tdmi_now_ns();
 }
 
 static int exit_code_of(int status)
@@ -176,7 +173,7 @@ tdm_status tdm_live_begin(const tdm_live_options *options, tdm_live **out)
     if (live == NULL)
         return TDM_ERR_NO_MEMORY;
     tdmi_process_occupy_standard();
-    *live = (tdm_live){.options = *options, .daemon.fd = -1, .folder.lock = -1, .signals = -1, .turned_ns = tdmi_now_ns()};
+    *live = (tdm_live){.options = *options, .daemon.fd = -1, .folder.lock = -1, .signals = -1};
     tdm_status status = take_signals(live);
     if (status == TDM_OK)
         status = tdmi_folder_make(&live->folder);
@@ -192,7 +189,6 @@ tdm_status tdm_live_begin(const tdm_live_options *options, tdm_live **out)
     }
     live->daemon.belongs = belongs;
     live->daemon.arg = live;
-    live->turned_ns = tdmi_now_ns();
     *out = live;
     return TDM_OK;
 }

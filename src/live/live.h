@@ -16,7 +16,6 @@ struct tdm_live {
     tdmi_target target;
     tdmi_roll roll;         /* as of the last call */
     int64_t period_ns;      /* of polls, as the job was told; what is seen of it counts more */
-    int64_t turned_ns;      /* end of the last turn */
     int signals;            /* descriptor */
     bool ignores_hangup;    /* nohup */
     sigset_t outer_mask;

@@ -19,7 +19,9 @@ SCRIPT = """
 import os, sys, time
 rank = int(os.environ["RANK"])
 if os.geteuid() == 0:
-    os.nice(-20)  # all threads to come: what else the machine does would be a finding
+    os.nice(-20)  # all threads to come, and all that are in its session: what else the machine does would be a finding
+    if os.path.exists("/proc/self/autogroup"):
+        open("/proc/self/autogroup", "w").write("-20")
 seconds, what = float(sys.argv[1]), sys.argv[2:]
 if "late" in what and rank == 1:
     time.sleep(4)
@@ -53,7 +55,7 @@ def main():
             for _ in range(40):
                 torch.mm(torch.ones(200, 200), torch.ones(200, 200))
         if "healthy" in what:
-            x = x.repeat(64, 1)
+            x = x.repeat(512, 1)
         model(x).square().mean().backward()
         if "no_optimizer" in what:
             with torch.no_grad():
@@ -104,7 +106,8 @@ class Job:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", self.script, str(seconds), *what]
 
     def start(self, command, **variables):
-        process = subprocess.Popen(command, env=self.environment | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(command, env=self.environment | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True, preexec_fn=go_first)
         self.processes.append(process)
         return process
 
@@ -148,6 +151,14 @@ class Job:
         assert not alive and not [f for f in left if f.startswith("tandem")], (alive, left)
 
 
+def go_first():
+    """As the ranks do (above): a daemon that they leave no time cannot answer."""
+    if os.geteuid() == 0:
+        os.nice(-20)
+        if os.path.exists("/proc/self/autogroup"):
+            open("/proc/self/autogroup", "w").write("-20")
+
+
 def read(path):
     try:
         return Path(path).read_bytes()
@@ -169,10 +180,10 @@ def optimizer_steps(events):
 def test_what_holds_a_job_back_is_named(what, found, rank, job):
     if os.geteuid() != 0 and os.getloadavg()[0] > os.cpu_count() / 2:
         pytest.skip("the machine has other work, and ranks cannot go before it without root")
-    code, output, errors = job.end(job.doctor("--json", "--stop", "--iterations", "10", "--", *job.torchrun(60, what)))
+    code, output, errors = job.end(job.doctor("--json", "--stop", "--iterations", "6", "--", *job.torchrun(60, what)))
     assert code == 0, errors
     report = json.loads(output)
-    assert report["ranks"] == 2 and report["iterations"] == 10, output
+    assert report["ranks"] == 2 and report["iterations"] == 6, output
     assert [f["id"] for f in report["findings"][:1]] == ([found] if found else []), output
     assert report["limit"] == (found or "compute")
     if rank is not None:

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -83,22 +84,22 @@ static void every_poll_is_answered_and_a_request_is_given_once(void **state)
     tdmi_daemon daemon = opened();
     const int fd = client_socket("dynoconfigclient1");
     send_poll(fd, 3, getpid(), 1);
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     assert_string_equal(answer(fd), "");
     tdmi_client *client = tdmi_clients_find(&daemon.clients, getpid());
     assert_non_null(client);
     assert_int_equal(client->rank, 3);
     client->request = "A=1\n";
     send_poll(fd, 1, getpid(), 1); /* it traces: held back */
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     assert_string_equal(answer(fd), "");
     assert_int_equal(client->taken_ns, 0);
     send_poll(fd, 3, getpid(), 1);
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     assert_string_equal(answer(fd), "A=1\n");
     assert_true(client->taken_ns > 0);
     send_poll(fd, 3, getpid(), 1);
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     assert_string_equal(answer(fd), "");
     assert_int_equal(asked, 1);
     close(fd);
@@ -111,7 +112,8 @@ static void polls_that_waited_too_long_are_noted_and_not_answered(void **state)
     tdmi_daemon daemon = opened();
     const int fd = client_socket("dynoconfigclient1");
     send_poll(fd, 3, getpid(), 1);
-    tdmi_daemon_serve(&daemon, true);
+    nanosleep(&(struct timespec){.tv_nsec = 90000000}, NULL);
+    tdmi_daemon_serve(&daemon);
     assert_null(answer(fd));
     assert_int_equal(daemon.clients.count, 1);
     close(fd);
@@ -124,7 +126,7 @@ static void who_says_to_be_another_process_is_not_heard(void **state)
     tdmi_daemon daemon = opened();
     const int fd = client_socket("dynoconfigclient1");
     send_poll(fd, 3, getppid(), 1);
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     assert_null(answer(fd));
     assert_int_equal(daemon.clients.count, 0);
     close(fd);
@@ -137,7 +139,7 @@ static void processes_of_other_jobs_are_answered_and_not_kept(void **state)
     tdmi_daemon daemon = opened();
     const int fd = client_socket("dynoconfigclient1");
     send_poll(fd, 3, getpid(), 666);
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     assert_string_equal(answer(fd), "");
     assert_int_equal(daemon.clients.count, 0);
     close(fd);
@@ -150,15 +152,15 @@ static void a_client_that_reads_nothing_keeps_its_request(void **state)
     tdmi_daemon daemon = opened();
     const int fd = client_socket("dynoconfigclient1");
     send_poll(fd, 3, getpid(), 1);
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     for (int sent = 0; sent < 2000; sent++) { /* until its queue is full */
         send_poll(fd, 3, getpid(), 1);
-        tdmi_daemon_serve(&daemon, false);
+        tdmi_daemon_serve(&daemon);
     }
     tdmi_client *client = tdmi_clients_find(&daemon.clients, getpid());
     client->request = "A=1\n";
     send_poll(fd, 3, getpid(), 1);
-    tdmi_daemon_serve(&daemon, false);
+    tdmi_daemon_serve(&daemon);
     assert_non_null(client->request);
     assert_int_equal(client->taken_ns, 0);
     close(fd);
