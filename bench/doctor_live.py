@@ -54,10 +54,8 @@ def main():
             traced = [ms for at, ms in steps if begin < at - ms * 1e6 / 2 < end]
             before = [ms for at, ms in steps if at <= begin]
             after = [ms for at, ms in steps if at - ms * 1e6 >= end]
-            usual = statistics.median(after)
-            return {"before_ms": statistics.median(before), "traced_ms": statistics.mean(traced), "traced_steps": len(traced), "after_ms": usual,
-                    "lost_ms": sum(ms - usual for _, ms in steps if ms > 1.5 * usual), "slow_steps": sum(ms > 1.5 * usual for _, ms in steps),
-                    "steps": len(steps)}
+            return {"before_ms": statistics.median(before), "traced_ms": statistics.mean(traced), "traced_steps": len(traced),
+                    "after_ms": statistics.median(after), "steps": len(steps)}
 
     rows = h.alternate({"alone": plain, "looked into": looked_into}, a.pairs)
     alone = h.median_of(rows["alone"], "step_ms")
