@@ -2,6 +2,7 @@
 #include "doctor/kernel_names.h"
 
 #include "core/memory.h"
+#include "job/buckets.h"
 
 #include <string.h>
 
@@ -34,6 +35,18 @@ bool tdmi_is_fused_optimizer(const char *name)
 {
     static const char *const parts[] = {"FusedOptimizerTensorListMetadata", "FusedAdam", "FusedSgd", "FusedAdagrad", "fused_adam", "LAMBFunctor", "AdamFunctor", "triton_"};
     return has_one(name, parts, sizeof parts / sizeof *parts);
+}
+
+uint8_t *tdmi_names_of(const tdmi_rank *rank)
+{
+    const tdmi_trace *trace = rank->trace;
+    uint8_t *of = tdmi_malloc(trace->text_count + 1, "doctor");
+    for (uint32_t t = 0; of != NULL && t < trace->text_count; t++) {
+        const char *name = tdmi_trace_text(trace, t);
+        of[t] = (uint8_t)((tdmi_is_float_product(name) ? TDMI_NAME_FLOAT_PRODUCT : 0) | (tdmi_is_pointwise(name) ? TDMI_NAME_POINTWISE : 0) |
+                          (tdmi_is_float_pointwise(name) ? TDMI_NAME_FLOAT_POINTWISE : 0) | (tdmi_is_fused_optimizer(name) ? TDMI_NAME_FUSED_OPTIMIZER : 0));
+    }
+    return of;
 }
 
 bool *tdmi_launched_inside(const tdmi_rank *rank, bool (*is_span)(const tdmi_rank *rank, uint32_t event))
@@ -76,5 +89,5 @@ bool tdmi_is_backward_span(const tdmi_rank *rank, uint32_t event)
 
 bool tdmi_is_accumulation_span(const tdmi_rank *rank, uint32_t event)
 {
-    return rank->trace->event[event].kind == TDMI_EVENT_CPU_OP && strstr(tdmi_event_name(rank, event), "AccumulateGrad") != NULL;
+    return rank->trace->event[event].kind == TDMI_EVENT_CPU_OP && tdmi_is_accumulation(tdmi_event_name(rank, event));
 }

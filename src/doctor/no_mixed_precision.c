@@ -37,23 +37,25 @@ static tdm_status edit_kernels(const tdmi_job *job, precision p, tdmi_edits *edi
         status = tdmi_edits_add(edits, &pointwise, &pointwise_edit);
     for (size_t r = 0; r < job->ranks && status == TDM_OK; r++) {
         const tdmi_rank *rank = &job->rank[r];
+        uint8_t *names = tdmi_names_of(rank);
         bool *update = tdmi_launched_inside(rank, tdmi_is_optimizer_span), *accumulates = tdmi_launched_inside(rank, tdmi_is_accumulation_span);
         iterations += (double)rank->iterations;
-        for (size_t g = 0; update != NULL && accumulates != NULL && g < rank->gpu_count; g++) {
+        const bool good = names != NULL && update != NULL && accumulates != NULL;
+        for (size_t g = 0; good && g < rank->gpu_count; g++) {
             const uint32_t event = rank->gpu[g];
-            const char *name = tdmi_event_name(rank, event);
             if (rank->role[event] != TDMI_ROLE_COMPUTE || update[g] || accumulates[g])
                 continue;
-            if (tdmi_is_float_product(name)) {
+            if (tdmi_is_named(rank, names, event, TDMI_NAME_FLOAT_PRODUCT)) {
                 tdmi_edits_mark(edits, r, event, product_edit);
                 out->count++;
                 out->ns += (double)rank->trace->event[event].dur_ns;
-            } else if (tdmi_is_float_pointwise(name)) {
+            } else if (tdmi_is_named(rank, names, event, TDMI_NAME_FLOAT_POINTWISE)) {
                 tdmi_edits_mark(edits, r, event, pointwise_edit);
                 out->pointwise_ns += (double)rank->trace->event[event].dur_ns;
             }
         }
-        status = update != NULL && accumulates != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+        status = good ? TDM_OK : TDM_ERR_NO_MEMORY;
+        tdmi_free(names);
         tdmi_free(update);
         tdmi_free(accumulates);
     }

@@ -25,17 +25,18 @@ typedef struct update {
 
 static tdm_status edit_rank(const tdmi_rank *rank, size_t place, double bytes_left, tdmi_edits *edits, update *out)
 {
+    uint8_t *names = tdmi_names_of(rank);
     bool *inside = tdmi_launched_inside(rank, tdmi_is_optimizer_span);
     tdmi_edit no_call = tdmi_edit_none();
     uint32_t none = 0;
     no_call.host = 0;
-    tdm_status status = inside != NULL ? tdmi_edits_add(edits, &no_call, &none) : TDM_ERR_NO_MEMORY;
+    tdm_status status = names != NULL && inside != NULL ? tdmi_edits_add(edits, &no_call, &none) : TDM_ERR_NO_MEMORY;
     size_t seen = 0;
     for (size_t g = 0; g < rank->gpu_count && status == TDM_OK; g++) {
         const uint32_t event = rank->gpu[g];
         const char *name = tdmi_event_name(rank, event);
         const int64_t ns = rank->trace->event[event].dur_ns;
-        if (!inside[g] || rank->role[event] != TDMI_ROLE_COMPUTE || tdmi_is_fused_optimizer(name))
+        if (!inside[g] || rank->role[event] != TDMI_ROLE_COMPUTE || tdmi_is_named(rank, names, event, TDMI_NAME_FUSED_OPTIMIZER))
             continue;
         const bool list = strstr(name, "multi_tensor_apply") != NULL, stays = list ? seen % 8 == 0 : seen % KERNELS_A_LAUNCH == 0;
         tdmi_edit less = tdmi_edit_none();
@@ -53,6 +54,7 @@ static tdm_status edit_rank(const tdmi_rank *rank, size_t place, double bytes_le
         out->list |= list;
         seen++;
     }
+    tdmi_free(names);
     tdmi_free(inside);
     return status;
 }

@@ -34,15 +34,17 @@ static void fuse(const tdmi_rank *rank, size_t place, const uint32_t *list, size
 
 static tdm_status edit_rank(const tdmi_rank *rank, size_t place, const uint32_t edit[2], tdmi_edits *edits, rows *out)
 {
+    uint8_t *names = tdmi_names_of(rank);
     bool *update = tdmi_launched_inside(rank, tdmi_is_optimizer_span), *accumulates = tdmi_launched_inside(rank, tdmi_is_accumulation_span);
-    if (rank->compute_stream != TDMI_NONE && update != NULL && accumulates != NULL) {
+    const bool good = names != NULL && update != NULL && accumulates != NULL;
+    if (rank->compute_stream != TDMI_NONE && good) {
         const tdmi_stream *stream = &rank->stream[rank->compute_stream];
         const uint32_t *list = rank->gpu_by_stream + stream->first;
         size_t first = 0;
         for (size_t i = 0; i <= stream->count; i++) {
             const uint32_t event = i < stream->count ? rank->gpu[list[i]] : TDMI_NONE;
             const bool belongs = event != TDMI_NONE && rank->role[event] == TDMI_ROLE_COMPUTE && !update[list[i]] && !accumulates[list[i]] &&
-                                 rank->trace->event[event].dur_ns <= KERNEL_NS_MAX && tdmi_is_pointwise(tdmi_event_name(rank, event));
+                                 rank->trace->event[event].dur_ns <= KERNEL_NS_MAX && tdmi_is_named(rank, names, event, TDMI_NAME_POINTWISE);
             if (belongs)
                 continue;
             if (i - first >= ROW_MIN)
@@ -50,10 +52,10 @@ static tdm_status edit_rank(const tdmi_rank *rank, size_t place, const uint32_t 
             first = i + 1;
         }
     }
-    const tdm_status status = update != NULL && accumulates != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    tdmi_free(names);
     tdmi_free(update);
     tdmi_free(accumulates);
-    return status;
+    return good ? TDM_OK : TDM_ERR_NO_MEMORY;
 }
 
 static tdm_status gain_of(tdmi_case *c, double of_longest, tdmi_gain *out, rows *seen)

@@ -28,9 +28,9 @@ static double elements_of(const tdmi_rank *rank, uint32_t event)
     return 0;
 }
 
-static bool is_accumulation(const char *name)
+bool tdmi_is_accumulation(const char *name)
 {
-    return strstr(name, "AccumulateGrad") != NULL;
+    return strcmp(name, "torch::autograd::AccumulateGrad") == 0 || strcmp(name, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad") == 0;
 }
 
 /* Of the computing stream the last that was launched before ns, as place in gpu[]. */
@@ -61,7 +61,7 @@ static tdm_status find_gradients(const tdmi_rank *rank, tdmi_gradient **out, siz
     bool all_sized = true;
     for (size_t i = 0; i < rank->host_count; i++) {
         const uint32_t event = rank->host[i];
-        if (!is_accumulation(tdmi_event_name(rank, event)) || rank->trace->event[event].kind != TDMI_EVENT_CPU_OP)
+        if (rank->trace->event[event].kind != TDMI_EVENT_CPU_OP || !tdmi_is_accumulation(tdmi_event_name(rank, event)))
             continue;
         const double elements = elements_of(rank, event);
         if (tdmi_event_start(rank, event) < until_ns) { /* the node inside of the engine's row */

@@ -53,6 +53,8 @@ void tdmi_buckets_free(tdmi_buckets *buckets); /* zero-initialised is fine */
 
 /* The gradient of a rank and iteration with which `share` of them is complete; NULL. */
 const tdmi_gradient *tdmi_gradient_at(const tdmi_buckets *buckets, size_t place, uint32_t iteration, double share);
+/* The engine's row of such a node, or the node itself, by its name. */
+bool tdmi_is_accumulation(const char *name);
 /* Of them complete at a moment. */
 double tdmi_gradients_complete(const tdmi_buckets *buckets, size_t place, uint32_t iteration, int64_t ns);
 
