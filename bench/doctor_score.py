@@ -29,12 +29,14 @@ NAMES = {"communication": "communication_exposed", "launch": "launch_bound", "da
 def draw(seed, number):
     rng = random.Random(f"{seed}/{number}")
     ranks = rng.randint(2, 8)
-    job = {"scenario": SCENARIOS[number % len(SCENARIOS)], "ranks": ranks, "steps": rng.randint(3, 6), "seed": rng.randrange(10**6),
+    job = {"scenario": SCENARIOS[number % len(SCENARIOS)], "ranks": ranks, "steps": rng.randint(2, 6), "seed": rng.randrange(10**6),
            "straggler": rng.randrange(ranks), "straggler-kind": rng.choice(["compute", "data", "host"]), "style": rng.choice(["new", "old"]),
-           "layers": rng.choice([4, 6, 8, 10, 12, 16, 20]), "gz": rng.choice([0, 1])}
-    job["buckets"] = min(job["layers"], rng.choice([0, 3, 4, 6, 8, 12]))
+           "layers": rng.choice([2, 3, 4, 6, 8, 10, 12, 16, 20]), "gz": rng.choice([0, 1])}
+    job["buckets"] = min(job["layers"], rng.choice([0, 1, 2, 3, 4, 6, 8, 12]))
     if rng.random() < 0.4:
         job["skew-us"] = rng.choice([50, 700, 3000, -1500])
+    if rng.random() < 0.2:
+        job["data-ms"] = rng.choice([0.5, 1, 2, 4, 8])
     if rng.random() < 0.25:
         job["python-stack"] = None
     return job

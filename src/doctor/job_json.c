@@ -2,6 +2,7 @@
 #include "doctor/job_report.h"
 
 #include "core/memory.h"
+#include "job/intervals.h"
 #include "job/kernels.h"
 #include "job/syncs.h"
 
@@ -96,23 +97,32 @@ static json_t *traffic_json(const tdmi_job *job)
     return list;
 }
 
-/* The collectives of one iteration as they came: of the last that is whole, on the first rank. */
+/* The collectives of one iteration as they came, and how much of each computation hides: of the last iteration, on the first rank. */
 static json_t *buckets_json(const tdmi_case *c)
 {
     json_t *list = json_array();
     const tdmi_rank *rank = c->job->ranks > 0 ? &c->job->rank[0] : NULL;
+    tdmi_spans compute = {0};
     if (rank == NULL || rank->iterations == 0)
         return list;
     const tdmi_iteration *it = &rank->iteration[rank->iterations - 1];
+    for (size_t g = 0; g < rank->gpu_count; g++)
+        if (rank->role[rank->gpu[g]] == TDMI_ROLE_COMPUTE && tdmi_event_end(rank, rank->gpu[g]) > it->start_ns &&
+            tdmi_spans_add(&compute, tdmi_event_start(rank, rank->gpu[g]), tdmi_event_end(rank, rank->gpu[g])) != TDM_OK)
+            break;
+    tdmi_spans_merge(&compute);
     for (size_t i = 0; i < c->job->meetings && json_array_size(list) < BUCKETS_MAX; i++) {
         const tdmi_meeting *m = &c->job->meeting[i];
         const tdmi_part *p = &c->job->part[m->first];
         if (p->place != 0 || p->start_ns < it->start_ns || p->start_ns >= it->end_ns)
             continue;
-        json_array_append_new(list, json_pack("{s:s, s:o, s:f, s:f, s:f}", "op", m->op, "bytes", m->nbytes >= 0 ? json_integer(m->nbytes) : json_null(),
+        json_array_append_new(list, json_pack("{s:s, s:o, s:f, s:f, s:f, s:o}", "op", m->op, "bytes", m->nbytes >= 0 ? json_integer(m->nbytes) : json_null(),
                                               "start_ms", ms(p->start_ns - it->start_ns), "wait_ms", m->lined_up ? ms(m->joined_ns - p->start_ns) : 0.0,
-                                              "transfer_ms", ms(m->transfer_ns)));
+                                              "transfer_ms", ms(m->transfer_ns), "overlapped_pct",
+                                              rank->on_device ? json_real(pct(tdmi_spans_within(&compute, p->start_ns, p->end_ns), p->end_ns - p->start_ns))
+                                                              : json_null()));
     }
+    tdmi_spans_free(&compute);
     return list;
 }
 

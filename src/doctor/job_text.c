@@ -232,6 +232,23 @@ static void kernels_text(const tdmi_case *c, tdm_doctor_report *report)
     tdmi_kernels_free(&kernels);
 }
 
+/* The rank whose host is the least ahead. */
+static void launches_text(const tdmi_case *c, tdm_doctor_report *report)
+{
+    tdmi_launches one, least = {0};
+    int rank = -1;
+    for (size_t r = 0; r < c->job->ranks; r++) {
+        tdmi_launches_measure(c->job, r, &one);
+        if (one.count > 0 && (rank < 0 || one.delay_ns < least.delay_ns)) {
+            least = one;
+            rank = c->job->rank[r].number;
+        }
+    }
+    if (rank >= 0)
+        say_wrapped(report, 2, "launching: %.1f us from a call to its kernel, %.0f in a stream's queue on average, at most %lld (rank %d)",
+                    (double)least.delay_ns / 1e3, least.queue_mean, (long long)least.queue_most, rank);
+}
+
 static void syncs_text(const tdmi_case *c, tdm_doctor_report *report)
 {
     tdmi_syncs syncs;
@@ -294,6 +311,7 @@ void tdmi_job_text(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor
     if (c->job->on_device)
         tdmi_report_say(report, "on the device, by time");
     kernels_text(c, report);
+    launches_text(c, report);
     syncs_text(c, report);
     memory_text(c, report);
     say_wrapped(report, 2, "replay: a graph of %zu moments gives the measured iterations back within %.3f %%", tdmi_graph_nodes(c->model->graph),

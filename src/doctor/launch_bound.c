@@ -1,6 +1,8 @@
 /* launch_bound.c - the host cannot give the device work as fast as the device does it: many small kernels, or slow Python between them. */
 #include "doctor/finding.h"
 
+#include "job/readers.h"
+
 #include <stddef.h>
 #include <stdio.h>
 
@@ -20,16 +22,30 @@ static bool launches_are_known(const tdmi_job *job)
     return all > 0 && (double)known >= KNOWN_SHARE_MIN * (double)all;
 }
 
+/* The operators that bring a value to the host stay as they are: what they cost is implicit_sync's. */
+static int64_t launch_for_nothing(const tdmi_link *link, const void *arg)
+{
+    const tdmi_readers *r = arg;
+    if (link->due == TDMI_DUE_DATA) /* tdmi_case_gain_beyond_loader */
+        return 0;
+    if (link->due != TDMI_DUE_HOST || (link->event != TDMI_NONE && r->is_part[link->rank][link->event] != 0))
+        return link->ns;
+    return (int64_t)(GRAPH_SHARE * (double)link->ns);
+}
+
 void tdmi_find_launch_bound(tdmi_case *c, tdmi_findings *out)
 {
-    tdmi_scaling without = tdmi_scaling_none();
+    tdmi_readers readers;
     tdmi_finding f = {.id = "launch_bound", .rank = -1};
     double kernels = 0, kernel_us = 0, host_ms = 0;
     if (!launches_are_known(c->job))
         return;
-    without.factor[TDMI_DUE_DATA] = 0;
-    without.factor[TDMI_DUE_HOST] = GRAPH_SHARE;
-    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = tdmi_scale, .arg = &without}, &f.gain);
+    if (tdmi_readers_find(c->job, &readers) != TDM_OK) {
+        out->failed = true;
+        return;
+    }
+    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = launch_for_nothing, .arg = &readers}, &f.gain);
+    tdmi_readers_free(&readers);
     if (f.gain.pct < TDMI_GAIN_PCT_MIN)
         return;
     for (size_t r = 0; r < c->job->ranks; r++) {
