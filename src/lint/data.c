@@ -42,7 +42,7 @@ static bool has_epochs(const tdmi_script *script)
 static void check_set_epoch(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
-    if (tdmi_has_method_call(script, "set_epoch") || !tdmi_trains(script) || !has_epochs(script))
+    if (tdmi_has_method_call(script, "set_epoch") || !script->trains || !has_epochs(script))
         return;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
         if (tdmi_is_distributed_sampler(call->name) && !is_for_evaluation(call->node) && !tdmi_has_unseen_arguments(call->node) &&
@@ -75,7 +75,7 @@ static void check_workers(tdmi_lint *lint, const tdmi_node *loader)
     const tdmi_script *script = &lint->script;
     const tdmi_node *workers = tdmi_argument(loader, 5, "num_workers");
     const bool none = tdmi_is_number(workers, 0);
-    if (!tdmi_trains(script) || !tdmi_uses_cuda(script) || is_in_memory(script, loader) ||
+    if (!script->trains || !script->uses_cuda || is_in_memory(script, loader) ||
         (workers == NULL ? tdmi_has_unseen_arguments(loader) : !none))
         return;
     if (none && !is_for_evaluation(loader))
@@ -170,7 +170,7 @@ static bool is_same_on_ranks(const tdmi_script *script, const tdmi_node *seed)
 static void check_seed_of_ranks(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
-    if (!tdmi_is_distributed(script) || !has_random_transforms(script) || tdmi_find_call(script, tdmi_is_loader) == NULL)
+    if (!script->distributed || !has_random_transforms(script) || tdmi_find_call(script, tdmi_is_loader) == NULL)
         return;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
         const tdmi_node *seed = strcmp(call->name, "torch.manual_seed") == 0 ? tdmi_argument(call->node, 0, "seed") : NULL;

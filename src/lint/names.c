@@ -19,15 +19,15 @@ static bool is_self_attribute(const tdmi_node *node)
     return node->kind == TDMI_PY_Attribute && node[1].kind == TDMI_PY_Name && strcmp(node[1].text, "self") == 0;
 }
 
-/* Where (name, scope) would be in the order of the bindings. */
-static const tdmi_binding *place_of(const tdmi_script *script, const char *name, const tdmi_node *scope)
+/* Where (name, scope) is in the order of the bindings; `behind`: where it ends. */
+static const tdmi_binding *place_of(const tdmi_script *script, const char *name, const tdmi_node *scope, bool behind)
 {
     size_t low = 0, high = script->bindings;
     while (low < high) {
         const size_t middle = (low + high) / 2;
         const tdmi_binding *at = &script->binding[middle];
         const int order = strcmp(at->name, name);
-        if (order < 0 || (order == 0 && at->scope < scope))
+        if (order < 0 || (order == 0 && (behind ? at->scope <= scope : at->scope < scope)))
             low = middle + 1;
         else
             high = middle;
@@ -37,13 +37,18 @@ static const tdmi_binding *place_of(const tdmi_script *script, const char *name,
 
 static const tdmi_binding *bindings_in(const tdmi_script *script, const char *name, const tdmi_node *scope, size_t *count_out)
 {
-    const tdmi_binding *first = place_of(script, name, scope), *end = script->binding + script->bindings;
-    size_t count = 0;
-    if (scope != NULL)
-        while (first + count < end && first[count].scope == scope && strcmp(first[count].name, name) == 0)
-            count++;
-    *count_out = count;
+    const tdmi_binding *first = place_of(script, name, scope, false);
+    *count_out = scope != NULL ? (size_t)(place_of(script, name, scope, true) - first) : 0;
     return first;
+}
+
+/* The same, where a name is not bound too often. */
+static const tdmi_binding *certain(const tdmi_binding *all, size_t *count)
+{
+    if (*count <= TDMI_BINDINGS_MAX)
+        return all;
+    *count = 0;
+    return NULL;
 }
 
 const tdmi_binding *tdmi_bindings_of(const tdmi_script *script, const tdmi_node *expression, size_t *count_out)
@@ -52,7 +57,7 @@ const tdmi_binding *tdmi_bindings_of(const tdmi_script *script, const tdmi_node 
     if (expression == NULL)
         return NULL;
     if (is_self_attribute(expression))
-        return bindings_in(script, expression->text, tdmi_class_around(expression), count_out);
+        return certain(bindings_in(script, expression->text, tdmi_class_around(expression), count_out), count_out);
     if (expression->kind != TDMI_PY_Name)
         return NULL;
     const tdmi_node *function = tdmi_function_around(expression);
@@ -60,12 +65,12 @@ const tdmi_binding *tdmi_bindings_of(const tdmi_script *script, const tdmi_node 
         if (up->parent->kind == TDMI_PY_ClassDef && up->field == TDMI_IN_body) { /* straight in a class body */
             const tdmi_binding *of_class = bindings_in(script, expression->text, up->parent, count_out);
             if (*count_out > 0)
-                return of_class;
+                return certain(of_class, count_out);
         }
     for (const tdmi_node *scope = function; scope != NULL; scope = scope->parent != NULL ? tdmi_function_around(scope) : NULL) {
         const tdmi_binding *here = bindings_in(script, expression->text, scope, count_out);
         if (*count_out > 0)
-            return here;
+            return certain(here, count_out);
     }
     return NULL;
 }
@@ -195,8 +200,10 @@ static const tdmi_node *method_of(const tdmi_script *script, const tdmi_node *cl
 static const tdmi_node *only_method(const tdmi_script *script, const char *name)
 {
     const tdmi_node *found = NULL;
-    const tdmi_binding *end = script->binding + script->bindings;
-    for (const tdmi_binding *at = place_of(script, name, NULL); at < end && strcmp(at->name, name) == 0; at++) {
+    const tdmi_binding *first = place_of(script, name, NULL, false), *end = script->binding + script->bindings;
+    for (const tdmi_binding *at = first; at < end && strcmp(at->name, name) == 0; at++) {
+        if (at - first == TDMI_BINDINGS_MAX)
+            return NULL;
         if (at->kind != TDMI_BIND_DEFINITION || at->scope->kind != TDMI_PY_ClassDef)
             continue;
         if (found != NULL)
@@ -285,7 +292,7 @@ bool tdmi_may_hold(const tdmi_script *script, const tdmi_node *expression, bool 
     return false;
 }
 
-const tdmi_call *tdmi_call_at(const tdmi_script *script, const tdmi_node *node)
+const tdmi_call *tdmi_call_from(const tdmi_script *script, const tdmi_node *node)
 {
     size_t low = 0, high = script->calls;
     while (low < high) {
@@ -295,7 +302,30 @@ const tdmi_call *tdmi_call_at(const tdmi_script *script, const tdmi_node *node)
         else
             high = middle;
     }
-    return low < script->calls && script->call[low].node == node ? &script->call[low] : NULL;
+    return script->call + low;
+}
+
+const tdmi_call *tdmi_call_at(const tdmi_script *script, const tdmi_node *node)
+{
+    const tdmi_call *call = tdmi_call_from(script, node);
+    return call < script->call + script->calls && call->node == node ? call : NULL;
+}
+
+const tdmi_call *const *tdmi_calls_of(const tdmi_script *script, const tdmi_node *function, size_t *count_out)
+{
+    size_t low = 0, high = script->calls;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (script->by_function[middle]->function < function)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    size_t count = 0;
+    while (low + count < script->calls && script->by_function[low + count]->function == function)
+        count++;
+    *count_out = count;
+    return script->by_function + low;
 }
 
 const tdmi_call *tdmi_find_call(const tdmi_script *script, bool (*is)(const char *full_name))

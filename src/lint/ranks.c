@@ -4,8 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#define CALLS_FOLLOWED 6
-
 static bool ends_with(const char *text, const char *tail)
 {
     const size_t a = strlen(text), b = strlen(tail);
@@ -187,81 +185,4 @@ tdmi_ranks tdmi_ranks_where(const tdmi_script *script, const tdmi_node *conditio
     default:
         return TDMI_ALL_RANKS;
     }
-}
-
-/* if rank != 0: return */
-static bool leaves(const tdmi_node *branch)
-{
-    const tdmi_node *last = branch;
-    for (const tdmi_node *statement = branch; statement != NULL; statement = tdmi_sibling(statement))
-        last = statement;
-    return last != NULL && last->kind == TDMI_PY_Return;
-}
-
-const tdmi_node *tdmi_rank_condition(const tdmi_script *script, const tdmi_node *node)
-{
-    for (const tdmi_node *at = node; at->parent != NULL && !(tdmi_is_function(at->parent) && at->field != TDMI_IN_body); at = at->parent) {
-        const tdmi_node *above = at->parent;
-        if ((above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && at->field != TDMI_IN_test &&
-            tdmi_ranks_where(script, tdmi_child(above, TDMI_IN_test)) != TDMI_ALL_RANKS)
-            return tdmi_child(above, TDMI_IN_test);
-        if (tdmi_statement(at) == at)
-            for (const tdmi_node *before = tdmi_child(above, (tdmi_in)at->field); before < at; before = tdmi_sibling(before))
-                if (before->kind == TDMI_PY_If && leaves(tdmi_child(before, TDMI_IN_body)) &&
-                    tdmi_ranks_where(script, tdmi_child(before, TDMI_IN_test)) != TDMI_ALL_RANKS)
-                    return tdmi_child(before, TDMI_IN_test);
-        if (tdmi_is_function(above))
-            break;
-    }
-    return NULL;
-}
-
-/* A condition whose words may speak of a first process in a way that is not known here. */
-static bool may_choose_ranks(const tdmi_node *condition)
-{
-    static const char *const words[] = {"main", "master", "primary", "lead", "chief", "zero", "first", "rank", "save"};
-    for (const tdmi_node *node = condition; node < tdmi_end(condition); node++)
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if ((node->kind == TDMI_PY_Name || node->kind == TDMI_PY_Attribute) && strcasestr(node->text, words[i]) != NULL)
-                return true;
-    return false;
-}
-
-/* An if around a node, or before it with a return, that may choose ranks. */
-static bool may_be_chosen(const tdmi_node *node)
-{
-    for (const tdmi_node *at = node; at->parent != NULL && !(tdmi_is_function(at->parent) && at->field != TDMI_IN_body); at = at->parent) {
-        const tdmi_node *above = at->parent;
-        if ((above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && at->field != TDMI_IN_test && may_choose_ranks(tdmi_child(above, TDMI_IN_test)))
-            return true;
-        if (tdmi_statement(at) == at)
-            for (const tdmi_node *before = tdmi_child(above, (tdmi_in)at->field); before < at; before = tdmi_sibling(before))
-                if (before->kind == TDMI_PY_If && leaves(tdmi_child(before, TDMI_IN_body)) && may_choose_ranks(tdmi_child(before, TDMI_IN_test)))
-                    return true;
-        if (tdmi_is_function(above))
-            break;
-    }
-    return false;
-}
-
-static bool on_some_ranks(const tdmi_script *script, const tdmi_node *node, int depth)
-{
-    if (tdmi_rank_condition(script, node) != NULL || may_be_chosen(node))
-        return true;
-    const tdmi_node *function = tdmi_function_around(node);
-    if (function->parent == NULL || depth == CALLS_FOLLOWED)
-        return false;
-    bool called = false;
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
-        if (call->function == function) {
-            if (!on_some_ranks(script, call->node, depth + 1))
-                return false;
-            called = true;
-        }
-    return called;
-}
-
-bool tdmi_runs_on_some_ranks(const tdmi_script *script, const tdmi_node *node)
-{
-    return on_some_ranks(script, node, 0);
 }

@@ -22,7 +22,7 @@ typedef struct binder {
 static const tdmi_node *scope_of(const binder *b, const tdmi_node *node, const char *name)
 {
     const tdmi_node *function = tdmi_function_around(node);
-    for (size_t i = 0; i < b->globals; i++)
+    for (size_t i = 0; i < b->globals && i < TDMI_BINDINGS_MAX; i++)
         if (tdmi_function_around(b->global[i]) == function && strstr(b->global[i]->text, name) != NULL)
             return b->script->syntax->node;
     for (const tdmi_node *up = node; up->parent != NULL && up != function; up = up->parent)
@@ -171,6 +171,12 @@ static tdm_status bind_all(tdmi_script *script)
     return TDM_OK;
 }
 
+static int by_function(const void *a, const void *b)
+{
+    const tdmi_call *x = *(const tdmi_call *const *)a, *y = *(const tdmi_call *const *)b;
+    return x->function != y->function ? (x->function < y->function ? -1 : 1) : x < y ? -1 : x > y;
+}
+
 static tdm_status name_calls(tdmi_script *script)
 {
     for (tdmi_call *call = script->call; call < script->call + script->calls; call++) {
@@ -181,6 +187,12 @@ static tdm_status name_calls(tdmi_script *script)
         if (call->name == NULL)
             return TDM_ERR_NO_MEMORY;
     }
+    script->by_function = tdmi_calloc(script->calls + 1, sizeof *script->by_function, "bindings");
+    if (script->by_function == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (size_t i = 0; i < script->calls; i++)
+        script->by_function[i] = &script->call[i];
+    qsort(script->by_function, script->calls, sizeof *script->by_function, by_function);
     return TDM_OK;
 }
 
@@ -192,6 +204,8 @@ tdm_status tdmi_script_read(const tdmi_syntax *syntax, tdmi_script *out)
         status = name_calls(&script);
     if (status == TDM_OK)
         status = tdmi_find_steps(&script);
+    if (status == TDM_OK)
+        status = tdmi_find_ranks(&script);
     if (status != TDM_OK)
         tdmi_script_free(&script);
     else
@@ -208,5 +222,8 @@ void tdmi_script_free(tdmi_script *script)
     tdmi_free(script->call);
     tdmi_free(script->every_step);
     tdmi_free(script->step_function);
+    tdmi_free(script->by_function);
+    tdmi_free(script->before);
+    tdmi_free(script->on_some_ranks);
     *script = (tdmi_script){0};
 }

@@ -32,7 +32,11 @@ typedef struct tdmi_script {
     size_t bindings;
     bool *every_step;      /* [syntax->count] of loops: one turn is a training step, or a part of it. See train.c */
     bool *step_function;   /* [syntax->count] of functions: called once a step, or a part of it */
-    tdmi_call *call;       /* [calls] as in the script */
+    tdmi_call *call;        /* [calls] as in the script */
+    const tdmi_call **by_function; /* [calls] by the function they reach, then as in the script */
+    struct tdmi_before *before;    /* [syntax->count] of statements: see before.c */
+    bool *on_some_ranks;    /* [syntax->count] of functions: each of their calls has a condition on the rank */
+    bool trains, distributed, uses_cuda;
     size_t calls;
     char *names; /* dotted names of imports */
 } tdmi_script;
@@ -41,6 +45,7 @@ tdm_status tdmi_script_read(const tdmi_syntax *syntax, tdmi_script *out);
 void tdmi_script_free(tdmi_script *script);
 
 #define TDMI_NAME_BYTES 160
+#define TDMI_BINDINGS_MAX 256
 
 /* The dotted name of a Name or Attribute as torch spells it first: `dist.barrier` -> "torch.distributed.barrier", `DDP` ->
  * "torch.nn.parallel.DistributedDataParallel". "": not imported. Returns `name`. */
@@ -52,6 +57,10 @@ const tdmi_node *tdmi_receiver(const tdmi_node *call);
 
 /* What tdmi_call has of a call node; NULL: it is no call. */
 const tdmi_call *tdmi_call_at(const tdmi_script *script, const tdmi_node *node);
+/* The first call at a node or behind it, one past the last if there is none: calls within a node are those from its own to its end's. */
+const tdmi_call *tdmi_call_from(const tdmi_script *script, const tdmi_node *node);
+/* The calls that reach a function: *count of them. */
+const tdmi_call *const *tdmi_calls_of(const tdmi_script *script, const tdmi_node *function, size_t *count_out);
 /* For tdmi_script_read: what becomes tdmi_call.function. */
 const tdmi_node *tdmi_called_function(const tdmi_script *script, const tdmi_node *call);
 /* The ClassDef around a node; NULL: none. */
@@ -59,7 +68,8 @@ const tdmi_node *tdmi_class_around(const tdmi_node *node);
 
 /* Whether two expressions are the same variable: a Name in one scope, self.x in one class, or the same dotted path. */
 bool tdmi_same_variable(const tdmi_script *script, const tdmi_node *a, const tdmi_node *b);
-/* The bindings of a Name or of self.x in the scope that has it: *count of them, as in the script. */
+/* The bindings of a Name or of self.x in the scope that has it: *count of them, as in the script. None for a name that is bound more than
+ * TDMI_BINDINGS_MAX times: nothing is certain of that. */
 const tdmi_binding *tdmi_bindings_of(const tdmi_script *script, const tdmi_node *expression, size_t *count_out);
 /* The one expression that the variable holds, followed through plain copies; an expression that is no variable is itself. NULL: unknown. */
 const tdmi_node *tdmi_value_of(const tdmi_script *script, const tdmi_node *expression);

@@ -98,6 +98,6 @@ void tdmi_lint_step(tdmi_lint *lint)
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
         if (empties_cache(call->name) && tdmi_runs_each_step(script, call->node, true))
             tdmi_lint_say(lint, TDMI_RULE_EMPTY_CACHE_IN_LOOP, call->node, "the allocator's memory is given back in every step");
-    if (tdmi_uses_cuda(script))
+    if (script->uses_cuda)
         check_fetches(lint);
 }

@@ -152,7 +152,7 @@ void tdmi_lint_timing(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
     const tdmi_syntax *syntax = script->syntax;
-    if (!tdmi_uses_cuda(script))
+    if (!script->uses_cuda)
         return;
     for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count; node++) {
         reading at;

@@ -42,31 +42,63 @@ static void mark_all(tdmi_script *script, const tdmi_node **waiting)
     }
     while (count > 0) {
         const tdmi_node *called = waiting[--count];
-        for (size_t i = 0; i < script->calls; i++) {
-            const tdmi_node *function = script->call[i].function == called ? mark(script, script->call[i].node) : NULL;
+        size_t calls;
+        const tdmi_call *const *of = tdmi_calls_of(script, called, &calls);
+        for (size_t i = 0; i < calls; i++) {
+            const tdmi_node *function = mark(script, of[i]->node);
             if (function != NULL)
                 waiting[count++] = function;
         }
     }
 }
 
-/* A function in which nothing trains in a loop, and which nothing calls in one, is no step: takes those out again. */
-static void keep_called(tdmi_script *script, bool *in_loop)
+static bool is_in_step_loop(const tdmi_script *script, const tdmi_node *node)
 {
-    bool more = true;
-    while (more) {
-        more = false;
-        for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
-            if (call->function == NULL || in_loop[number_of(script, call->function)] || !script->step_function[number_of(script, call->function)])
-                continue;
-            bool repeated = in_loop[number_of(script, tdmi_function_around(call->node))];
-            for (const tdmi_node *loop = tdmi_loop_around(call->node); loop != NULL; loop = tdmi_loop_around(loop))
-                repeated |= script->every_step[number_of(script, loop)];
-            in_loop[number_of(script, call->function)] = repeated;
-            more |= repeated;
+    for (const tdmi_node *loop = tdmi_loop_around(node); loop != NULL; loop = tdmi_loop_around(loop))
+        if (script->every_step[number_of(script, loop)])
+            return true;
+    return false;
+}
+
+/* A function that nothing calls in a loop of steps is no step: keeps those that are called in one, and what they call in turn. */
+static void keep_called(tdmi_script *script, bool *in_loop, const tdmi_node **waiting)
+{
+    size_t count = 0;
+    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
+        if (call->function != NULL && script->step_function[number_of(script, call->function)] &&
+            !in_loop[number_of(script, call->function)] && is_in_step_loop(script, call->node)) {
+            in_loop[number_of(script, call->function)] = true;
+            waiting[count++] = call->function;
         }
+    while (count > 0) {
+        const tdmi_node *function = waiting[--count];
+        for (const tdmi_call *call = tdmi_call_from(script, function); call < tdmi_call_from(script, tdmi_end(function)); call++)
+            if (call->function != NULL && script->step_function[number_of(script, call->function)] &&
+                !in_loop[number_of(script, call->function)] && tdmi_function_around(call->node) == function) {
+                in_loop[number_of(script, call->function)] = true;
+                waiting[count++] = call->function;
+            }
     }
     memcpy(script->step_function, in_loop, script->syntax->count * sizeof *in_loop);
+}
+
+/* It makes a process group, wraps a model or calls collectives: one of many ranks. */
+static bool is_distributed(const char *full_name)
+{
+    return strcmp(full_name, "torch.distributed.init_process_group") == 0 || strcmp(full_name, "torch.distributed.init_device_mesh") == 0 ||
+           strcmp(full_name, "torch.distributed.device_mesh.init_device_mesh") == 0 || tdmi_is_ddp(full_name) || tdmi_is_fsdp(full_name) ||
+           tdmi_is_fully_shard(full_name) || tdmi_is_distributed_sampler(full_name) || tdmi_is_collective(full_name);
+}
+
+static void find_facts(tdmi_script *script)
+{
+    const tdmi_syntax *syntax = script->syntax;
+    for (size_t i = 0; i < script->calls && !script->trains; i++)
+        script->trains = tdmi_is_backward(&script->call[i]);
+    script->distributed = tdmi_find_call(script, is_distributed) != NULL;
+    for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count && !script->uses_cuda; node++)
+        script->uses_cuda = (node->constant == TDMI_STR && (strncmp(node->text, "cuda", 4) == 0 || strcmp(node->text, "nccl") == 0)) ||
+                            (node->kind == TDMI_PY_Attribute && strcmp(node->text, "cuda") == 0);
 }
 
 tdm_status tdmi_find_steps(tdmi_script *script)
@@ -79,7 +111,8 @@ tdm_status tdmi_find_steps(tdmi_script *script)
     const bool room = waiting != NULL && in_loop != NULL && script->every_step != NULL && script->step_function != NULL;
     if (room) {
         mark_all(script, waiting);
-        keep_called(script, in_loop);
+        keep_called(script, in_loop, waiting);
+        find_facts(script);
     }
     tdmi_free(waiting);
     tdmi_free(in_loop);
@@ -105,14 +138,6 @@ bool tdmi_is_optimizer_step(const tdmi_script *script, const tdmi_call *call)
             (strncasecmp(receiver->text, "opt", 3) == 0 || strcasestr(receiver->text, "optim") != NULL));
 }
 
-bool tdmi_trains(const tdmi_script *script)
-{
-    for (size_t i = 0; i < script->calls; i++)
-        if (tdmi_is_backward(&script->call[i]))
-            return true;
-    return false;
-}
-
 const tdmi_node *tdmi_step_around(const tdmi_script *script, const tdmi_node *node)
 {
     const tdmi_node *loop = tdmi_loop_around(node);
@@ -121,19 +146,6 @@ const tdmi_node *tdmi_step_around(const tdmi_script *script, const tdmi_node *no
             return loop;
     const tdmi_node *function = tdmi_function_around(node);
     return script->step_function[number_of(script, function)] ? function : NULL;
-}
-
-/* A statement before this one, in its block, that goes on to the next turn under some condition. */
-static bool may_be_skipped(const tdmi_node *statement)
-{
-    for (const tdmi_node *before = tdmi_child(statement->parent, (tdmi_in)statement->field); before < statement; before = tdmi_sibling(before)) {
-        if (before->kind != TDMI_PY_If)
-            continue;
-        for (const tdmi_node *inner = before + 1; inner < tdmi_end(before); inner++)
-            if (inner->kind == TDMI_PY_Continue || inner->kind == TDMI_PY_Return)
-                return true;
-    }
-    return false;
 }
 
 bool tdmi_runs_each_step(const tdmi_script *script, const tdmi_node *node, bool always)
@@ -149,29 +161,8 @@ bool tdmi_runs_each_step(const tdmi_script *script, const tdmi_node *node, bool 
             return false;
         if (at->field == TDMI_IN_handlers || (above->kind == TDMI_PY_BoolOp && above + 1 != at))
             return false;
-        if (tdmi_statement(at) == at && may_be_skipped(at))
+        if (script->before[number_of(script, at)].skips)
             return false;
     }
     return true;
-}
-
-bool tdmi_is_distributed(const tdmi_script *script)
-{
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
-        if (strcmp(call->name, "torch.distributed.init_process_group") == 0 || strcmp(call->name, "torch.distributed.init_device_mesh") == 0 ||
-            strcmp(call->name, "torch.distributed.device_mesh.init_device_mesh") == 0 || tdmi_is_ddp(call->name) ||
-            tdmi_is_fsdp(call->name) || tdmi_is_fully_shard(call->name) || tdmi_is_distributed_sampler(call->name) ||
-            tdmi_is_collective(call->name))
-            return true;
-    return false;
-}
-
-bool tdmi_uses_cuda(const tdmi_script *script)
-{
-    const tdmi_syntax *syntax = script->syntax;
-    for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count; node++)
-        if ((node->constant == TDMI_STR && (strncmp(node->text, "cuda", 4) == 0 || strcmp(node->text, "nccl") == 0)) ||
-            (node->kind == TDMI_PY_Attribute && strcmp(node->text, "cuda") == 0))
-            return true;
-    return false;
 }

@@ -13,19 +13,25 @@ bool tdmi_is_backward(const tdmi_call *call);
 /* .step() of an optimizer, by its value or its name, or of a scaler. */
 bool tdmi_is_optimizer_step(const tdmi_script *script, const tdmi_call *call);
 bool tdmi_is_scaler_variable(const tdmi_script *script, const tdmi_node *expression);
-bool tdmi_trains(const tdmi_script *script); /* there is a backward() in the script */
 
 /* Whether a node runs in every training step; `always`: only where no condition but one on the rank lies in between. */
 bool tdmi_runs_each_step(const tdmi_script *script, const tdmi_node *node, bool always);
 /* The statement or loop that is one step around a node: a loop, or a function called in one; NULL: none. */
 const tdmi_node *tdmi_step_around(const tdmi_script *script, const tdmi_node *node);
 
-/* Whether the script is one of many ranks: it makes a process group, wraps a model or calls collectives. */
-bool tdmi_is_distributed(const tdmi_script *script);
-/* Whether it uses a GPU: .cuda(), "cuda" in a text, torch.cuda.set_device, backend nccl. */
-bool tdmi_uses_cuda(const tdmi_script *script);
+/* What stands before a statement in its block. */
+typedef struct tdmi_before {
+    bool skips;                     /* an if that may go on to the next turn, or return */
+    bool may_choose;                /* an if that returns, and that may have to do with ranks */
+    const tdmi_node *rank_condition; /* that of an if that returns on some ranks; NULL: none */
+} tdmi_before;
 
-/* ---- ranks.c ---- */
+/* ---- ranks.c, before.c ---- */
+
+/* For tdmi_script_read: fills before and on_some_ranks. */
+tdm_status tdmi_find_ranks(tdmi_script *script);
+/* A condition whose words may speak of a first process in a way that is not known here: `if self.should_save`. */
+bool tdmi_may_choose_ranks(const tdmi_node *condition);
 
 /* What a condition says of the rank. TDMI_SOME_RANKS: true on some ranks only, and rank 0 is or may be one; TDMI_OTHER_RANKS: true on
  * some only, not on 0. */
