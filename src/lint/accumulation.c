@@ -60,8 +60,8 @@ static bool counts_micro_batches(const tdmi_node *loop)
 static bool find(const tdmi_script *script, const tdmi_call *backward, accumulation *out)
 {
     const tdmi_node *loop = tdmi_loop_around(backward->node), *function = tdmi_function_around(backward->node);
-    for (const tdmi_call *step = script->call; step < script->call + script->calls; step++) {
-        if (step->node < backward->node || !tdmi_is_optimizer_step(script, step) || tdmi_function_around(step->node) != function)
+    for (const tdmi_call *step = backward; step < tdmi_call_from(script, tdmi_end(function)); step++) {
+        if (!tdmi_calls_method(step->node, "step") || tdmi_function_around(step->node) != function || !tdmi_is_optimizer_step(script, step))
             continue;
         const tdmi_node *around = tdmi_loop_around(step->node);
         const tdmi_node *test = around == loop ? turn_test(script, step->node, backward->node) : NULL;
@@ -189,8 +189,8 @@ static const tdmi_node *no_sync_in(const tdmi_node *expression, const tdmi_node 
 
 static const tdmi_call *call_within(const tdmi_script *script, const tdmi_node *with, bool (*is)(const tdmi_script *, const tdmi_call *))
 {
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
-        if (call->node > tdmi_child(with, TDMI_IN_body) - 1 && tdmi_contains(with, call->node) && is(script, call))
+    for (const tdmi_call *call = tdmi_call_from(script, tdmi_child(with, TDMI_IN_body)); call < tdmi_call_from(script, tdmi_end(with)); call++)
+        if (is(script, call))
             return call;
     return NULL;
 }
@@ -349,9 +349,14 @@ void tdmi_lint_accumulation(tdmi_lint *lint)
     const tdmi_syntax *syntax = script->syntax;
     const bool decided = decides_sync(script) || tdmi_find_call(script, tdmi_is_ddp) == NULL;
     const tdmi_call *said = NULL;
+    size_t backwards = 0;
     accumulation at;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
-        if (!tdmi_is_backward(call) || !find(script, call, &at) || at.step == said)
+        if (!tdmi_is_backward(call))
+            continue;
+        if (backwards++ == TDMI_LINT_OF_RULE_MAX)
+            break;
+        if (!find(script, call, &at) || at.step == said)
             continue;
         said = at.step; /* backward() in two branches is one */
         if (!decided)

@@ -32,8 +32,8 @@ static bool has_group_argument(const tdmi_call *call)
 /* A collective in a function that runs whenever the function does. */
 static const tdmi_call *certain_collective(const tdmi_script *script, const tdmi_node *function)
 {
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
-        if (!tdmi_is_collective(call->name) || !tdmi_contains(function, call->node) || tdmi_function_around(call->node) != function ||
+    for (const tdmi_call *call = tdmi_call_from(script, function); call < tdmi_call_from(script, tdmi_end(function)); call++) {
+        if (!tdmi_is_collective(call->name) || tdmi_function_around(call->node) != function ||
             has_group_argument(call))
             continue;
         bool certain = true;
@@ -116,11 +116,11 @@ static bool is_used(const tdmi_script *script, const tdmi_node *function)
 static bool gets_rank(const tdmi_script *script, const tdmi_node *function)
 {
     bool called = false;
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
-        if (call->function != function)
-            continue;
+    size_t count;
+    const tdmi_call *const *calls = tdmi_calls_of(script, function, &count);
+    for (size_t i = 0; i < count; i++) {
         called = true;
-        for (const tdmi_node *a = tdmi_child(call->node, TDMI_IN_func) + 1; a < tdmi_end(call->node); a++)
+        for (const tdmi_node *a = tdmi_child(calls[i]->node, TDMI_IN_func) + 1; a < tdmi_end(calls[i]->node); a++)
             if (tdmi_mentions_rank(script, a))
                 return true;
     }
@@ -148,8 +148,7 @@ static bool has_own_target(const tdmi_script *script, const tdmi_node *save)
 static void check_save(tdmi_lint *lint, const tdmi_call *call)
 {
     const tdmi_script *script = &lint->script;
-    if (tdmi_find_call(script, tdmi_is_ddp) == NULL || has_own_target(script, call->node) || !is_used(script, tdmi_function_around(call->node)) ||
-        tdmi_runs_on_some_ranks(script, call->node))
+    if (tdmi_runs_on_some_ranks(script, call->node) || has_own_target(script, call->node) || !is_used(script, tdmi_function_around(call->node)))
         return;
     tdmi_lint_say(lint, TDMI_RULE_SAVE_ON_ALL_RANKS, call->node, "every rank comes here and writes the same file");
 }
@@ -170,9 +169,11 @@ static void check_init(tdmi_lint *lint, const tdmi_node *init)
 void tdmi_lint_collectives(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
+    const bool ddp = tdmi_find_call(script, tdmi_is_ddp) != NULL;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
-        check_call(lint, call);
-        if (strcmp(call->name, "torch.save") == 0)
+        if (lint->said[TDMI_RULE_COLLECTIVE_ON_SOME_RANKS] < TDMI_LINT_OF_RULE_MAX)
+            check_call(lint, call);
+        if (ddp && strcmp(call->name, "torch.save") == 0 && lint->said[TDMI_RULE_SAVE_ON_ALL_RANKS] < TDMI_LINT_OF_RULE_MAX)
             check_save(lint, call);
         if (strcmp(call->name, "torch.distributed.init_process_group") == 0)
             check_init(lint, call->node);

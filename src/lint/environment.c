@@ -54,7 +54,7 @@ static void check_nccl(tdmi_lint *lint, const char *name, place at)
 static void check_torch(tdmi_lint *lint, const char *name, place at)
 {
     char near[80];
-    if (strlen(name) >= sizeof near || tdmi_lists_have(tdmi_torch_variables, name))
+    if (lint->said[TDMI_RULE_UNKNOWN_VARIABLE] == TDMI_LINT_OF_RULE_MAX || strlen(name) >= sizeof near || tdmi_lists_have(tdmi_torch_variables, name))
         return;
     /* Anybody may call a variable of his own TORCH_SOMETHING; the others are torch's. */
     const bool certain = strncmp(name, "TORCHINDUCTOR_", 14) == 0 || strncmp(name, "TORCHDYNAMO_", 12) == 0 ||

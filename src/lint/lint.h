@@ -48,8 +48,12 @@ typedef struct tdmi_lint {
     tdmi_launch launch;
     tdmi_lint_finding *finding; /* [findings], in the end by file and line */
     size_t findings, capacity;
+    size_t said[TDMI_RULES]; /* findings by rule */
     bool failed; /* out of memory on the way */
 } tdmi_lint;
+
+/* What a rule says of one script at most: a file with more is made by a program, and nobody reads on. */
+#define TDMI_LINT_OF_RULE_MAX 100
 
 /* A finding at a node, with the rule's severity or another. text: a sentence without a full stop. */
 void tdmi_lint_say(tdmi_lint *lint, tdmi_rule_number rule, const tdmi_node *node, const char *format, ...)

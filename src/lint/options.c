@@ -35,7 +35,7 @@ static void check_call(tdmi_lint *lint, const tdmi_call *call)
 {
     char near[64];
     const char *known = tdmi_known_options(call->name);
-    if (known == NULL)
+    if (known == NULL || lint->said[TDMI_RULE_UNKNOWN_OPTION] == TDMI_LINT_OF_RULE_MAX)
         return;
     for (const tdmi_node *k = tdmi_child(call->node, TDMI_IN_keywords); k != NULL; k = tdmi_sibling(k)) {
         if (k->text[0] == '\0' || tdmi_list_has(known, k->text))

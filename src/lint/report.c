@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FINDINGS_MAX 10000
 #define LINE_CHARACTERS 100
 
 static const char *const severities[] = {"error", "warning", "note"};
@@ -20,7 +19,7 @@ static void add(tdmi_lint *lint, tdmi_lint_finding finding, const char *format, 
         if (lint->finding[i].rule == finding.rule && lint->finding[i].line == finding.line && lint->finding[i].column == finding.column &&
             lint->finding[i].file == finding.file)
             return;
-    if (lint->findings == FINDINGS_MAX)
+    if (lint->said[finding.rule] == TDMI_LINT_OF_RULE_MAX)
         return;
     if (lint->findings == lint->capacity) {
         const size_t capacity = lint->capacity * 2 + 32;
@@ -37,6 +36,7 @@ static void add(tdmi_lint *lint, tdmi_lint_finding finding, const char *format, 
     lint->failed |= finding.text == NULL;
     if (finding.text != NULL)
         lint->finding[lint->findings++] = finding;
+    lint->said[finding.rule] += finding.text != NULL;
 }
 
 void tdmi_lint_say(tdmi_lint *lint, tdmi_rule_number rule, const tdmi_node *node, const char *format, ...)

@@ -14,9 +14,12 @@ static bool is_loss(const tdmi_script *script, const tdmi_node *expression)
 {
     if (expression->kind != TDMI_PY_Name)
         return false;
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
-        if (!tdmi_is_backward(call) || tdmi_function_around(call->node) != tdmi_function_around(expression))
+    const tdmi_node *function = tdmi_function_around(expression);
+    size_t backwards = 0;
+    for (const tdmi_call *call = tdmi_call_from(script, function); call < tdmi_call_from(script, tdmi_end(function)) && backwards < TDMI_LINT_OF_RULE_MAX; call++) {
+        if (!tdmi_is_backward(call) || tdmi_function_around(call->node) != function)
             continue;
+        backwards++;
         const tdmi_node *loss = tdmi_receiver(call->node);
         if (loss != NULL && tdmi_calls_method(loss, "scale"))
             loss = tdmi_argument(loss, 0, NULL);

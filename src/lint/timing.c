@@ -76,8 +76,10 @@ static bool may_wait(const tdmi_script *script, const tdmi_call *call)
 {
     if (waits(call))
         return true;
-    for (const tdmi_call *inner = script->call; call->function != NULL && inner < script->call + script->calls; inner++)
-        if (tdmi_contains(call->function, inner->node) && (waits(inner) || inner->function != NULL))
+    if (call->function == NULL)
+        return false;
+    for (const tdmi_call *inner = tdmi_call_from(script, call->function); inner < tdmi_call_from(script, tdmi_end(call->function)); inner++)
+        if (waits(inner) || inner->function != NULL)
             return true;
     return false;
 }
@@ -128,7 +130,7 @@ static between look(const tdmi_script *script, const reading *at)
 {
     between found = {0};
     const tdmi_node *loop = tdmi_loop_around(at->start), *function = tdmi_function_around(at->start);
-    for (const tdmi_call *call = script->call; call < script->call + script->calls && call->node < at->stop; call++) {
+    for (const tdmi_call *call = tdmi_call_from(script, function); call < tdmi_call_from(script, at->stop); call++) {
         if (tdmi_function_around(call->node) != function)
             continue;
         const bool work = is_work(script, call);
@@ -152,12 +154,14 @@ void tdmi_lint_timing(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
     const tdmi_syntax *syntax = script->syntax;
+    size_t pairs = 0;
     if (!script->uses_cuda)
         return;
-    for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count; node++) {
+    for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count && pairs < TDMI_LINT_OF_RULE_MAX; node++) {
         reading at;
         if (node->kind != TDMI_PY_BinOp || !find(script, node, &at))
             continue;
+        pairs++;
         const between found = look(script, &at);
         const bool single = !found.many && !found.warm && (found.once != NULL || (found.work != NULL && !is_repeated(script, node)));
         if (single || (found.work != NULL && is_first_turn(node)))

@@ -183,7 +183,9 @@ static void check_ddp_options(tdmi_lint *lint, const tdmi_call *ddp)
 void tdmi_lint_wrap(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
+    size_t wrapped = 0;
+    for (const tdmi_call *call = script->call; call < script->call + script->calls && wrapped < TDMI_LINT_OF_RULE_MAX; call++) {
+        wrapped += tdmi_is_data_parallel(call->name) || tdmi_is_fsdp(call->name) || tdmi_is_fully_shard(call->name) || tdmi_is_ddp(call->name);
         if (tdmi_is_data_parallel(call->name))
             check_data_parallel(lint, call);
         if (tdmi_is_fsdp(call->name) || tdmi_is_fully_shard(call->name))
