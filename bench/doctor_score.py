@@ -66,8 +66,8 @@ def judge(job, truth, report):
     if true == "compute":
         return {"right": not findings, "said": named, "true": true, "why": f"healthy, but {named} said ({findings[0]['gain_pct']:.1f} %)" if findings else ""}
     equal = [NAMES[true]] + [NAMES[k] for k, g in gains.items() if g >= gains[true] - 2]
-    if truth["straggler_kind"] == "data" and "straggler" in equal:
-        equal.append("data_loading")
+    if truth["straggler_kind"] == "data" and ("straggler" in equal or "data_loading" in equal):
+        equal += ["data_loading", "straggler"]
     found = next((f for f in findings if f["id"] == NAMES[true]), None) or next((f for f in findings if f["id"] in equal), None)
     right = named in equal
     out = {"right": right, "said": named, "true": NAMES[true], "error": report["replay_error_pct"]}

@@ -34,14 +34,26 @@ void tdmi_findings_add(tdmi_findings *findings, const tdmi_finding *finding)
     findings->of[findings->count++] = *finding;
 }
 
-/* A rank that holds all others back comes before causes of (nearly) the same gain that name nobody. */
 static int by_gain(const void *a, const void *b)
 {
     const tdmi_finding *x = a, *y = b;
-    const bool x_names = x->rank >= 0, y_names = y->rank >= 0;
-    if (x_names != y_names && (x_names ? x : y)->gain.pct > NAMED_SHARE * (x_names ? y : x)->gain.pct)
-        return x_names ? -1 : 1;
     return x->gain.pct != y->gain.pct ? (x->gain.pct < y->gain.pct) - (x->gain.pct > y->gain.pct) : strcmp(x->id, y->id);
+}
+
+/* By gain; the first that names a rank goes to the front of causes of (nearly) the same gain that name nobody. */
+static void sort(tdmi_findings *findings)
+{
+    tdmi_finding *of = findings->of;
+    size_t named = 0;
+    if (findings->count > 1)
+        qsort(of, findings->count, sizeof *of, by_gain);
+    while (named < findings->count && of[named].rank < 0)
+        named++;
+    if (named == 0 || named == findings->count || of[named].gain.pct <= NAMED_SHARE * of[0].gain.pct)
+        return;
+    const tdmi_finding first = of[named];
+    memmove(of + 1, of, named * sizeof *of);
+    of[0] = first;
 }
 
 static bool names_id(const char *ids, const char *id)
@@ -78,8 +90,7 @@ void tdmi_findings_look(tdmi_case *c, tdmi_findings *out)
     out->failed |= explained == NULL;
     out->count = explained != NULL ? kept : out->count;
     tdmi_free(explained);
-    if (out->count > 1)
-        qsort(out->of, out->count, sizeof *out->of, by_gain);
+    sort(out);
 }
 
 void tdmi_findings_free(tdmi_findings *findings)

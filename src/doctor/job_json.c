@@ -45,7 +45,6 @@ static json_t *rank_json(const tdmi_case *c, size_t place)
     const tdmi_rank *rank = &c->job->rank[place];
     const tdmi_split *s = &c->breakdown->mean[place];
     tdmi_launches launches;
-    size_t collectives;
     tdmi_launches_measure(c->job, place, &launches);
     const int64_t idle_ns = s->sync_ns + s->host_ns + s->kernel_ns + s->other_ns;
     json_t *o = json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rank", rank->number, "iterations", (int)rank->iterations, "iteration_ms",
@@ -60,7 +59,7 @@ static json_t *rank_json(const tdmi_case *c, size_t place)
                              "optimizer_gpu_ms", ms(s->optimizer_gpu_ns), "kernels", (json_int_t)s->kernels, "launch_delay_us",
                              (double)launches.delay_ns / 1e3, "kernel_gap_us", (double)launches.gap_ns / 1e3, "queue_mean", launches.queue_mean,
                              "clock_offset_ms", ms(rank->shift_ns - (rank->trace->base_ns - c->job->rank[0].trace->base_ns)), "queue_most",
-                             (json_int_t)launches.queue_most, "last_to_join", (json_int_t)tdmi_last_to_join(c->job, place, &collectives), "memory", memory_json(rank));
+                             (json_int_t)launches.queue_most, "last_to_join", (json_int_t)rank->last_to_join, "memory", memory_json(rank));
     json_t *each = json_array();
     for (size_t i = 0; i < rank->iterations; i++) {
         const tdmi_split *one = &c->breakdown->of[place][i];

@@ -177,23 +177,23 @@ static void phases_text(const tdmi_case *c, tdm_doctor_report *report)
 static void last_to_join_text(const tdmi_case *c, tdm_doctor_report *report)
 {
     char text[256] = "";
-    size_t used = 0, of = 0, below = SIZE_MAX;
+    size_t used = 0, below = SIZE_MAX;
     for (int shown = 0; shown < 3; shown++) {
         size_t most = 0, most_place = 0;
         for (size_t r = 0; r < c->job->ranks; r++) {
-            const size_t last = tdmi_last_to_join(c->job, r, &of);
+            const size_t last = c->job->rank[r].last_to_join;
             if (last > most && last < below) {
                 most = last;
                 most_place = r;
             }
         }
-        if (most == 0 || (shown == 0 && 2 * most < of))
+        if (most == 0 || (shown == 0 && 2 * most < c->job->lined_up))
             break;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s rank %d in %zu", used > 0 ? "," : "", c->job->rank[most_place].number, most);
         below = most;
     }
     if (used > 0)
-        tdmi_report_say(report, "  last to join:%s of %zu collectives", text, of);
+        tdmi_report_say(report, "  last to join:%s of %zu collectives", text, c->job->lined_up);
 }
 
 static void traffic_text(const tdmi_case *c, tdm_doctor_report *report)

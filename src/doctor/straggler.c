@@ -16,21 +16,22 @@
 
 typedef struct cause {
     const char *name, *explains, *text;
+    double explains_share;
     tdmi_due due[2];
     int dues;
     const char *advice;
 } cause;
 
 static const cause causes[] = {
-    {"compute", "", "its kernels take", {TDMI_DUE_COMPUTE}, 1,
+    {"compute", "", "its kernels take", 0, {TDMI_DUE_COMPUTE}, 1,
      "Give all ranks equal work (lengths of sequences, sizes of batches), and look at what this rank computes on: clocks and temperature "
      "(nvidia-smi -q -d PERFORMANCE), another job on it, ECC errors; swap it if it stays slow"},
-    {"data", "data_loading", "its loader takes", {TDMI_DUE_DATA}, 1,
+    {"data", "data_loading", "its loader takes", 0.9, {TDMI_DUE_DATA}, 1,
      "Look at this host's loader: its storage or mount, cores taken by other processes, num_workers, a shard of larger or compressed files"},
-    {"host", "launch_bound", "its host takes", {TDMI_DUE_HOST, TDMI_DUE_PAUSE}, 2,
+    {"host", "launch_bound", "its host takes", 0.9, {TDMI_DUE_HOST, TDMI_DUE_PAUSE}, 2,
      "Look at this host: CPU frequency and governor, cores bound or shared (OMP_NUM_THREADS, numactl), other processes, work that only this "
      "rank does (logging, checkpoints, evaluation)"},
-    {"start", "", "its iteration begins after", {TDMI_DUE_START}, 1,
+    {"start", "", "its iteration begins after", 0, {TDMI_DUE_START}, 1,
      "It was late before the trace begins: record more iterations (schedule(active=5)) to see why; look at its loader and at what only this rank does"},
 };
 
@@ -134,7 +135,7 @@ void tdmi_find_straggler(tdmi_case *c, tdmi_findings *out)
         const int number = c->job->rank[worst.place].number;
         const double own_ms = (double)worst.own_ns / 1e6, others_ms = (double)worst.others_ns / 1e6;
         const char *phase = phase_of(c, &worst, scratch);
-        tdmi_finding f = {.id = "straggler", .rank = number, .gain = worst.gain, .explains = worst.why->explains, .explains_share = 0.9};
+        tdmi_finding f = {.id = "straggler", .rank = number, .gain = worst.gain, .explains = worst.why->explains, .explains_share = worst.why->explains_share};
         f.evidence = json_pack("{s:i, s:s, s:s?, s:f, s:f, s:f}", "rank", number, "cause", worst.why->name, "phase", phase, "own_ms", own_ms,
                                "others_ms", others_ms, "excess_pct", others_ms > 0 ? 100 * (own_ms / others_ms - 1) : 0);
         snprintf(f.text, sizeof f.text, "rank %d holds the others back: %s %.1f ms of an iteration, %.1f ms on the others%s%s", number,

@@ -254,22 +254,6 @@ static tdm_status make_meetings(tdmi_job *job, lists *all)
     return TDM_OK;
 }
 
-size_t tdmi_last_to_join(const tdmi_job *job, size_t place, size_t *of_out)
-{
-    size_t last = 0;
-    *of_out = 0;
-    for (size_t i = 0; i < job->meetings; i++) {
-        const tdmi_meeting *m = &job->meeting[i];
-        const tdmi_part *latest = NULL;
-        for (uint32_t p = m->first; m->lined_up && p < m->first + m->count; p++)
-            if (latest == NULL || job->part[p].start_ns > latest->start_ns)
-                latest = &job->part[p];
-        *of_out += latest != NULL;
-        last += latest != NULL && latest->place == place;
-    }
-    return last;
-}
-
 double tdmi_bus_factor(const char *op, int ranks)
 {
     const double n = ranks > 1 ? ranks : 1;
@@ -365,12 +349,20 @@ static tdm_status measure(tdmi_job *job)
     for (size_t i = 0; i < job->meetings; i++) {
         tdmi_meeting *m = &job->meeting[i];
         int64_t first_end_ns = INT64_MAX;
+        uint32_t latest = 0;
         m->joined_ns = INT64_MIN;
         for (uint32_t p = m->first; p < m->first + m->count; p++) {
-            m->joined_ns = job->part[p].start_ns > m->joined_ns ? job->part[p].start_ns : m->joined_ns;
+            if (job->part[p].start_ns > m->joined_ns) {
+                m->joined_ns = job->part[p].start_ns;
+                latest = job->part[p].place;
+            }
             first_end_ns = job->part[p].end_ns < first_end_ns ? job->part[p].end_ns : first_end_ns;
         }
         m->lined_up = m->count > 1 && (!ends_together(m) || first_end_ns + CLOCK_SLACK_NS >= m->joined_ns);
+        if (m->lined_up) {
+            job->rank[latest].last_to_join++;
+            job->lined_up++;
+        }
         size_t count = 0;
         for (uint32_t p = m->first; p < m->first + m->count; p++)
             transfer[count++] = job->part[p].end_ns > m->joined_ns ? job->part[p].end_ns - m->joined_ns : 0;

@@ -78,6 +78,7 @@ typedef struct tdmi_rank {
     size_t iterations;
     bool has_steps;            /* iteration[] is from ProfilerStep#, or from the optimizer's steps: then they have no event */
     unsigned kinds;            /* TDMI_JOB_DDP ... */
+    size_t last_to_join;       /* how many collectives it was the last to join, of those that were lined up; of two at once the first */
 } tdmi_rank;
 
 /* One collective as one rank took part in it. */
@@ -108,7 +109,7 @@ typedef struct tdmi_job {
     tdmi_part *part;
     size_t parts;
     tdmi_meeting *meeting;     /* by the time the last has joined */
-    size_t meetings;
+    size_t meetings, lined_up; /* and how many of them are lined up */
     int64_t clock_spread_ns;   /* largest correction of a host's clock against the first rank's */
     bool on_device;            /* some rank has kernels */
     unsigned kinds;
@@ -138,9 +139,6 @@ static inline const char *tdmi_event_name(const tdmi_rank *rank, uint32_t event)
 const tdmi_collective *tdmi_event_collective(const tdmi_rank *rank, uint32_t event);
 /* The iteration of a moment; the first and last also of what is before and after. */
 size_t tdmi_iteration_at(const tdmi_rank *rank, int64_t ns);
-
-/* How many collectives a rank was the last to join, of those that more than one rank's trace shows. Of two ranks at once the first. */
-size_t tdmi_last_to_join(const tdmi_job *job, size_t place, size_t *of_out);
 
 /* Bus bandwidth is this times bytes / time: what each link carries, whatever the number of ranks (nccl-tests, PERFORMANCE.md). */
 double tdmi_bus_factor(const char *op, int ranks);

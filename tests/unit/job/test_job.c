@@ -90,9 +90,8 @@ static void clocks_that_are_apart_make_no_late_rank(void **state)
     tdmi_job *job = play();
     assert_int_equal(job->meetings, 3);
     assert_int_equal(job->clock_spread_ns, 3000000);
-    size_t of;
-    assert_int_equal(tdmi_last_to_join(job, 1, &of), 3);
-    assert_int_equal(of, 3);
+    assert_int_equal(job->rank[1].last_to_join, 3);
+    assert_int_equal(job->lined_up, 3);
     assert_true(job->meeting[0].lined_up);
     assert_int_equal(job->meeting[0].transfer_ns, 100000);
     assert_int_equal(job->meeting[0].joined_ns - job->part[job->meeting[0].first].start_ns, 300000);
