@@ -193,6 +193,9 @@ static json_t *notes_json(const tdmi_job *job)
     for (size_t r = 0; r < job->ranks; r++)
         for (size_t i = 0; i < job->rank[r].trace->note_count; i++)
             json_array_append_new(list, json_sprintf("rank %d: %s", job->rank[r].number, job->rank[r].trace->note[i]));
+    for (size_t r = 0; r < job->ranks; r++)
+        if (job->rank[r].overlong > 0)
+            json_array_append_new(list, json_sprintf("rank %d: %d kernels last longer than the whole trace and are left out", job->rank[r].number, (int)job->rank[r].overlong));
     return list;
 }
 

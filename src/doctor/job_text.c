@@ -103,6 +103,9 @@ static void introduce(const tdmi_case *c, tdm_doctor_report *report)
     for (size_t r = 0; r < job->ranks; r++)
         for (size_t i = 0; i < job->rank[r].trace->note_count; i++)
             say_wrapped(report, 2, "note: rank %d: %s", job->rank[r].number, job->rank[r].trace->note[i]);
+    for (size_t r = 0; r < job->ranks; r++)
+        if (job->rank[r].overlong > 0)
+            say_wrapped(report, 2, "note: rank %d: %zu kernels last longer than the whole trace and are left out", job->rank[r].number, job->rank[r].overlong);
     if (job->clock_spread_ns > 100000)
         say_wrapped(report, 2, "note: clocks of the hosts are up to %.2f ms apart; set right by the ends of collectives", ms(job->clock_spread_ns));
 }

@@ -136,6 +136,48 @@ static bool is_sane(const tdmi_event *e)
     return (e->flags & TDMI_EVENT_SUSPECT) == 0 && e->start_ns > -START_NS_MAX && e->start_ns < START_NS_MAX && e->dur_ns <= DUR_NS_MAX;
 }
 
+/* From the first start to the last end of what threads did; 0: they did nothing. */
+static int64_t host_span(const tdmi_rank *rank)
+{
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
+    for (uint32_t i = 0; i < rank->trace->event_count; i++) {
+        const tdmi_event *e = &rank->trace->event[i];
+        if ((e->kind != TDMI_EVENT_CPU_OP && e->kind != TDMI_EVENT_RUNTIME && e->kind != TDMI_EVENT_ANNOTATION) || !is_sane(e))
+            continue;
+        first_ns = e->start_ns < first_ns ? e->start_ns : first_ns;
+        last_ns = e->start_ns + e->dur_ns > last_ns ? e->start_ns + e->dur_ns : last_ns;
+    }
+    return last_ns > first_ns ? last_ns - first_ns : 0;
+}
+
+/* A kernel that lasts longer than all the threads were watched, and over all that its stream does after it, is a wrong number: a stream
+ * does one after the other. One of them would spoil every figure. */
+static tdm_status leave_out_overlong(tdmi_rank *rank)
+{
+    const tdmi_trace *trace = rank->trace;
+    const int64_t span_ns = host_span(rank);
+    int64_t *last_start_ns = tdmi_malloc((trace->lane_count + 1) * sizeof *last_start_ns, "job");
+    if (last_start_ns == NULL)
+        return TDM_ERR_NO_MEMORY;
+    for (size_t l = 0; l < trace->lane_count; l++)
+        last_start_ns[l] = INT64_MIN;
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const tdmi_event *e = &trace->event[i];
+        if (TDMI_ROLE_IS_DEVICE(rank->role[i]) && e->lane != TDMI_NONE && e->start_ns > last_start_ns[e->lane])
+            last_start_ns[e->lane] = e->start_ns;
+    }
+    for (uint32_t i = 0; span_ns > 0 && i < trace->event_count; i++) {
+        const tdmi_event *e = &trace->event[i];
+        if (TDMI_ROLE_IS_DEVICE(rank->role[i]) && e->lane != TDMI_NONE && e->dur_ns > span_ns && last_start_ns[e->lane] > e->start_ns &&
+            last_start_ns[e->lane] < e->start_ns + e->dur_ns) {
+            rank->role[i] = TDMI_ROLE_NONE;
+            rank->overlong++;
+        }
+    }
+    tdmi_free(last_start_ns);
+    return TDM_OK;
+}
+
 tdm_status tdmi_roles_give(tdmi_rank *rank)
 {
     const tdmi_trace *trace = rank->trace;
@@ -163,5 +205,5 @@ tdm_status tdmi_roles_give(tdmi_rank *rank)
             rank->role[i] = TDMI_ROLE_COMM;
     }
     tdmi_free(known);
-    return TDM_OK;
+    return leave_out_overlong(rank);
 }

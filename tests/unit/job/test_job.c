@@ -160,6 +160,24 @@ static void the_queue_of_a_stream_is_counted(void **state)
     end();
 }
 
+/* One kernel of 2 s in a trace of 1 ms, over its successor. */
+static void a_kernel_longer_than_the_trace_is_left_out(void **state)
+{
+    (void)state;
+    tdmi_breakdown b;
+    begin(1);
+    host(0, "user_annotation", "ProfilerStep#1", 0, 1000);
+    kernel(0, "gemm", 7, 10, 100, 300);
+    kernel(0, "wrong", 7, 20, 310, 2000310);
+    kernel(0, "gemm", 7, 30, 400, 600);
+    tdmi_job *job = play();
+    assert_int_equal(job->rank[0].overlong, 1);
+    assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+    assert_int_equal(b.mean[0].compute_ns, 400000);
+    tdmi_breakdown_free(&b);
+    end();
+}
+
 static void an_empty_trace_is_a_job_without_anything(void **state)
 {
     (void)state;
@@ -243,6 +261,7 @@ int main(void)
         cmocka_unit_test(collectives_are_matched_from_the_end_of_an_iteration),
         cmocka_unit_test(a_sync_is_named_with_its_operator_and_line),
         cmocka_unit_test(the_queue_of_a_stream_is_counted),
+        cmocka_unit_test(a_kernel_longer_than_the_trace_is_left_out),
         cmocka_unit_test(an_empty_trace_is_a_job_without_anything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
