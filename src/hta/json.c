@@ -14,6 +14,12 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* Times of day have 16 digits, more than are printed of a number with a point. */
+static json_t *time_of_day(int64_t ns)
+{
+    return ns % 1000 == 0 ? json_integer(ns / 1000) : json_real((double)ns / 1000);
+}
+
 static json_t *us(double ns)
 {
     return number(ns / 1000);
@@ -262,7 +268,7 @@ static void set_head(json_t *root, const tdmi_job_traces *job, const tdmi_hta_fi
     json_object_set_new(root, "ranks", ranks);
     json_object_set_new(root, "files", files);
     json_object_set_new(root, "rows_after_filter", rows);
-    json_object_set_new(root, "min_ts", figures->first_ns != INT64_MAX ? us((double)figures->first_ns) : json_null());
+    json_object_set_new(root, "min_ts", figures->first_ns != INT64_MAX ? time_of_day(figures->first_ns) : json_null());
     json_object_set_new(root, "profiler_steps", steps);
 }
 
@@ -331,7 +337,7 @@ tdm_status tdmi_hta_json(const tdmi_job_traces *job, const tdmi_hta_figures *fig
                         rounds ? json_pack("{s:o, s:o}", "temporal_breakdown", temporal(figures, EXACT), "comm_comp_overlap", overlap(figures, EXACT)) : json_null());
     json_object_set_new(root, "errors", errors(figures));
     json_object_set_new(root, "notes", notes(job));
-    char *text = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+    char *text = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(root);
     *out = text != NULL ? tdmi_strdup(text, "hta json") : NULL;
     free(text);

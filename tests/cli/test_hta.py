@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`tandem doctor --hta --json` against the values HTA 0.5.0 computed of real traces: test_hta.py TANDEM ROOT [SET...]
 
-Reference values are not part of the tree: TDM_SHARED or ROOT/../shared has traces/share/<set>/ and traces/reference/share__<set>.json.
+First the tree's own small traces. Reference values are not part of the tree: TDM_SHARED or ROOT/../shared has traces/share/<set>/ and traces/reference/share__<set>.json.
 Every number of a reference is looked up. What may differ, and why, stands in reason(), which checks the arithmetic of docs/hta.md; anything
 else fails. With names of sets, or SHOW_KNOWN=1, every difference is shown.
 """
@@ -97,14 +97,45 @@ def damaged(tandem, folder):
                 yield f"{name}: {metric}: {value}, expected {base[metric]}"
 
 
+def own(tandem, root):
+    """The command on traces of the tree: yields what is wrong."""
+    corpus = Path(root) / "tests/fuzz/corpus/hta"
+
+    def run(*arguments):
+        return subprocess.run([tandem, "doctor", "--hta", *map(str, arguments)], capture_output=True, text=True)
+
+    r = run("--json", corpus / "decimals")
+    if r.returncode != 0 or r.stdout.count("\n") != 1:
+        yield f"--json: exit code {r.returncode}: {r.stdout}{r.stderr}"
+    else:
+        ours = json.loads(r.stdout)
+        if (ours["hta"], ours["ranks"], ours["profiler_steps"], ours["min_ts"]) != ("0.5.0", [0], [1, 2, 3], 2):
+            yield f"--json: {r.stdout[:300]}"
+        # every time ends in .25: HTA's rounding takes 1.25 us of each kernel
+        if ours["temporal_breakdown"][0]["compute_time(us)"] != 882 or ours["unrounded"]["temporal_breakdown"][0]["compute_time(us)"] != 926.25:
+            yield f"rounding: {ours['temporal_breakdown']} {ours['unrounded']}"
+    r = run("--json", corpus / "no_kernels")
+    if r.returncode != 0 or "IndexError" not in json.loads(r.stdout)["errors"].get("temporal_breakdown", ""):
+        yield f"no kernels: exit code {r.returncode}: {r.stdout}{r.stderr}"
+    r = run(corpus / "whole_us")
+    if r.returncode != 0 or "Temporal breakdown" not in r.stdout or "(no communication)" in r.stdout or max(map(len, r.stdout.splitlines())) > 100:
+        yield f"text: exit code {r.returncode}: {r.stdout}{r.stderr}"
+    r = run("/nowhere")
+    if r.returncode != 3 or "/nowhere" not in r.stderr or r.stderr.count("\n") != 1:
+        yield f"no file: exit code {r.returncode}: {r.stderr}"
+    r = run()
+    if r.returncode != 2:
+        yield f"no argument: exit code {r.returncode}: {r.stderr}"
+
+
 def main():
     tandem, root, *wanted = sys.argv[1:]
     traces = Path(os.environ.get("TDM_SHARED") or Path(root).resolve().parent / "shared") / "traces"
+    bad = list(own(tandem, root))
     if not (traces / "reference").is_dir():
-        print(f"skipped: no reference values at {traces}")
-        return 77
+        print("\n".join(bad) or f"skipped: no reference values at {traces}")
+        return 1 if bad else 77
     count = same = known = 0
-    bad = []
     for file in sorted((traces / "reference").glob("share__*.json")):
         name = file.stem.removeprefix("share__")
         reference = json.loads(file.read_text())
