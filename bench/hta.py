@@ -71,17 +71,21 @@ def hta(path):
 
 
 def peak_mb(command):
-    """One run, looked at as often as can be: Tandem's is over in a blink."""
+    """One run, looked at as often as can be. One that was over before it could be looked at: its largest resident set, which is that of
+    this Python at least."""
     process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    peak, last, tree = 0.0, 0.0, [process.pid]
-    while process.poll() is None:
+    began = last = time.perf_counter()
+    peak, tree = 0.0, [process.pid]
+    while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
         if time.perf_counter() - last > 0.1:  # who belongs to it changes seldom, and looking is slow
             tree, last = h.children(process.pid), time.perf_counter()
         peak = max(peak, h.pss_mb(tree))
-        time.sleep(0.002)
+        if time.perf_counter() - began > 0.05:
+            time.sleep(0.002)
+    process.returncode = os.waitstatus_to_exitcode(ended[1])
     if process.returncode != 0:
         raise RuntimeError(f"{command}: exit status {process.returncode}")
-    return peak
+    return peak or ended[2].ru_maxrss / 1024
 
 
 def measure(path, turns, budget):
@@ -124,6 +128,7 @@ def main():
         for job in a.traces or default_jobs(scratch):
             print(job, file=sys.stderr)
             rows.append(measure(job.resolve(), a.turns, a.budget))
+            print(f"  {rows[-1]['times_as_fast']:.1f} times as fast, {rows[-1]['times_the_memory']:.1f} times the memory", file=sys.stderr)
     h.show("HTA's metrics, medians",
            ["trace", "ranks", "raw MB", "Tandem s", "HTA s", "core s", "x", "x core", "x cpu", "Tandem MB", "HTA MB", "x memory"],
            [[r["trace"], r["files"], r["raw_mb"], r["tandem_s"], r["hta_s"], r["hta_core_s"], r["times_as_fast"], r["times_as_fast_core"],
