@@ -1,6 +1,8 @@
 /* error.c - status names and the per-thread error text. */
 #include "core/error.h"
 
+#include "core/printable.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,6 +52,7 @@ tdm_status tdmi_fail(tdm_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(fresh, sizeof fresh, format, args);
     va_end(args);
+    tdmi_printable(fresh, true);
     memcpy(text, fresh, sizeof text);
     return status;
 }
@@ -63,6 +66,7 @@ tdm_status tdmi_fail_errno(tdm_status status, int err, const char *format, ...)
     va_end(args);
     size_t used = strlen(fresh);
     snprintf(fresh + used, sizeof fresh - used, ": %s", strerror(err));
+    tdmi_printable(fresh, true);
     memcpy(text, fresh, sizeof text);
     switch (err) {
     case ENOMEM:
@@ -86,5 +90,6 @@ tdm_status tdmi_fail_while(tdm_status status, const char *format, ...)
     va_end(args);
     size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, "; while %s", more);
+    tdmi_printable(text + used, true);
     return status;
 }

@@ -1,6 +1,8 @@
 /* diff_report.c - differences as a text and as an object. */
 #include "doctor/diff.h"
 
+#include "core/printable.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -60,8 +62,7 @@ static void write_name(FILE *out, const char *name)
         snprintf(text, sizeof text, "%s", name);
     else
         snprintf(text, sizeof text, "%.*s..%s", (int)room - 20, name, name + length - 18);
-    for (char *c = text; *c != '\0'; c++)
-        *c = (unsigned char)*c < ' ' ? ' ' : *c;
+    tdmi_printable(text, false);
     fprintf(out, "  %-*s", NAME_BYTES - 1, text);
 }
 
@@ -83,7 +84,8 @@ static void write_findings(tdmi_diagnosis *const side[2], FILE *out)
 tdm_status tdmi_diff_text(tdmi_diagnosis *const side[2], const char *const names[2], FILE *out)
 {
     const double length[2] = {mean_of(side[0], offsetof(tdmi_split, length_ns)), mean_of(side[1], offsetof(tdmi_split, length_ns))};
-    fprintf(out, "A %s: %zu ranks\nB %s: %zu ranks\n\n", names[0], side[0]->job->ranks, names[1], side[1]->job->ranks);
+    fprintf(out, "A %s: %zu rank%s\nB %s: %zu rank%s\n\n", names[0], side[0]->job->ranks, side[0]->job->ranks == 1 ? "" : "s", names[1], side[1]->job->ranks,
+            side[1]->job->ranks == 1 ? "" : "s");
     fprintf(out, "%-*s %10s %10s %10s\n", NAME_BYTES, "ms an iteration, mean of the ranks", "A", "B", "B - A");
     fprintf(out, "  %-*s", NAME_BYTES - 1, "iteration");
     write_times(out, length);

@@ -2,6 +2,7 @@
 #include "doctor/job_report.h"
 
 #include "core/memory.h"
+#include "core/printable.h"
 #include "job/kernels.h"
 #include "job/syncs.h"
 
@@ -23,6 +24,7 @@ static void __attribute__((format(printf, 3, 4))) say_wrapped(tdm_doctor_report 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    tdmi_printable(text, false);
     const char *at = text;
     for (int line = 0; *at != '\0' || line == 0; line++) {
         const int blanks = line > 0 ? indent : 0;

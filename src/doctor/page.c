@@ -37,7 +37,7 @@ static const char style[] =
     "h1{font-size:22px;margin:0 0 4px} h2{font-size:17px;margin:32px 0 8px} p{margin:6px 0} .quiet{overflow-wrap:anywhere;opacity:.72;font-size:13px;white-space:pre-line}\n"
     ".verdict{font-size:17px;margin:14px 0} .card{border:1px solid var(--line);border-left:5px solid var(--comm);border-radius:6px;padding:10px 14px;margin:10px 0}\n"
     ".card b.gain{float:right;font-size:19px;margin-left:12px} .card h3{font-size:15px;margin:0} .card dl{display:flex;flex-wrap:wrap;gap:2px 18px;margin:8px 0 0;font-size:13px}\n"
-    ".says::first-letter{text-transform:uppercase} .card dl div{display:flex;gap:6px} .card dt{opacity:.7} .card dd{margin:0}\n"
+    ".says::first-letter{text-transform:uppercase} .card dl div{display:flex;gap:6px} .card dt{opacity:.7} .card dd{margin:0;overflow-wrap:anywhere}\n"
     ".bar{display:flex;align-items:center;gap:8px;margin:3px 0} .bar .name{flex:0 0 76px;text-align:right;font-size:13px} .bar .parts{flex:1;display:flex;height:20px;overflow:hidden;border-radius:3px;background:var(--soft)}\n"
     ".bar .time{flex:0 0 76px;font-size:13px} .bar i{display:block;height:100%;min-width:0} .key{display:flex;flex-wrap:wrap;gap:2px 14px;font-size:13px;margin:6px 0}\n"
     ".key i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px}\n"
@@ -79,6 +79,15 @@ void tdmi_page_time(FILE *out, double ns)
         fprintf(out, "%.*f us", ns >= 1e5 ? 0 : 1, ns / 1e3);
 }
 
+/* Of lists in evidence. */
+#define ITEMS_MAX 8
+
+static void write_name(FILE *out, const char *name) /* "comm_exposed_pct" */
+{
+    for (; *name != '\0'; name++)
+        fputc(*name == '_' ? ' ' : *name, out);
+}
+
 static void write_value(FILE *out, const json_t *value)
 {
     if (json_is_integer(value))
@@ -91,17 +100,24 @@ static void write_value(FILE *out, const json_t *value)
         fputs(json_is_true(value) ? "yes" : "no", out);
     else if (json_is_null(value))
         fputs("not known", out);
+    else if (json_is_array(value))
+        for (size_t i = 0; i < json_array_size(value) && i <= ITEMS_MAX; i++) {
+            fputs(i == 0 ? "" : i < ITEMS_MAX ? "; " : "; ...", out);
+            if (i < ITEMS_MAX)
+                write_value(out, json_array_get(value, i));
+        }
     else {
-        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        tdmi_page_escape(out, text != NULL ? text : "", 200);
-        free(text);
+        const char *name;
+        json_t *member;
+        int written = 0;
+        json_object_foreach((json_t *)value, name, member)
+        {
+            fputs(written++ > 0 ? ", " : "", out);
+            write_name(out, name);
+            fputc(' ', out);
+            write_value(out, member);
+        }
     }
-}
-
-static void write_name(FILE *out, const char *name) /* "comm_exposed_pct" */
-{
-    for (; *name != '\0'; name++)
-        fputc(*name == '_' ? ' ' : *name, out);
 }
 
 static void write_finding(FILE *out, const tdmi_finding *f)

@@ -2,6 +2,7 @@
 #include "doctor/report.h"
 
 #include "core/memory.h"
+#include "core/printable.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@ void tdmi_report_say(tdm_doctor_report *report, const char *format, ...)
     va_end(args);
     if (length < 0)
         return;
-    length = length < (int)sizeof line - 2 ? length : (int)sizeof line - 2;
+    tdmi_printable(line, true);
+    length = (int)strlen(line);
     line[length++] = '\n';
     if (report->text_nbytes + (size_t)length + 1 > report->text_capacity) {
         const size_t capacity = (report->text_capacity + (size_t)length) * 2 + 4096;

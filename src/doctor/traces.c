@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static tdm_status write(const tdmi_diagnosis *d, tdm_doctor_report *report)
 {
@@ -41,8 +42,10 @@ static tdm_status write_diff(tdmi_diagnosis *const side[2], const char *const na
     json_t *members = tdmi_diff_json(side);
     if (out != NULL && fclose(out) != 0)
         status = TDM_ERR_NO_MEMORY;
-    if (status == TDM_OK)
-        tdmi_report_say(report, "%s", text);
+    char *rest = text;
+    for (const char *line; status == TDM_OK && (line = strsep(&rest, "\n")) != NULL;)
+        if (*line != '\0' || rest != NULL)
+            tdmi_report_say(report, "%s", line);
     free(text);
     report->failed |= members == NULL || json_object_set_new(report->extra, "diff", members) != 0;
     return status == TDM_OK && !report->failed ? TDM_OK : tdmi_fail(TDM_ERR_NO_MEMORY, "the report needs more memory than there is");

@@ -2,6 +2,7 @@
 #include "hta/hta.h"
 
 #include "core/memory.h"
+#include "core/printable.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -231,6 +232,8 @@ tdm_status tdmi_hta_text(const tdmi_job_traces *job, const tdmi_hta_figures *fig
         put_stragglers(file, figures);
         fine &= fclose(file) == 0;
     }
+    if (fine)
+        tdmi_printable(text, true);
     *out = fine ? tdmi_strdup(text, "hta text") : NULL;
     free(text);
     return *out != NULL ? TDM_OK : tdmi_fail(TDM_ERR_NO_MEMORY, "HTA's numbers as text need more memory than there is");

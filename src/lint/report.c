@@ -2,6 +2,7 @@
 #include "lint/report.h"
 
 #include "core/memory.h"
+#include "core/printable.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -140,6 +141,8 @@ static void put_text(const tdmi_lint *lint, tdm_lint_report *report)
              plural(n[TDMI_LINT_ERROR]), n[TDMI_LINT_WARNING], plural(n[TDMI_LINT_WARNING]), n[TDMI_LINT_NOTE], plural(n[TDMI_LINT_NOTE]),
              lint->syntax.python);
     put(report, line, strlen(line));
+    if (report->text != NULL)
+        tdmi_printable(report->text, true);
 }
 
 /* ---- JSON ---- */

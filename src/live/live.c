@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/printable.h"
 #include "launch/process.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ void tdmi_live_say(const tdm_live *live, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    tdmi_printable(text, false);
     live->options.say(text, live->options.arg);
 }
 
