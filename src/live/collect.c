@@ -30,6 +30,7 @@
 #define TRIES 4                  /* the last one by time */
 #define JITTER_S 0.1             /* of polls, on a machine that has other work */
 #define WIDER 3                  /* each further try */
+#define TOGETHER_SHARE 0.3       /* steps are shorter when they are not traced, by up to a factor of two */
 #define END_NS (3 * TDMI_NS_PER_S)
 
 typedef struct crew {
@@ -246,34 +247,36 @@ static int bearable(const tdm_live *live, const pace *p)
     return fit >= 1 ? (int)fit : 1;
 }
 
-/* Ranks whose traces have a moment in common were traced at the same steps: multiples are much further apart than a trace is long. */
-static bool met(const crew *c, tdmi_glance *glances)
+/* Ranks that were traced at the same steps begin together: what else they could have begun at is a multiple of steps away. apart_s: so long
+ * do these last, or the trace where a time was asked for. */
+static bool met(const crew *c, tdmi_glance *glances, double apart_s)
 {
-    int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX;
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     for (size_t i = 0; i < c->count; i++) {
         if (c->seats[i].missing[0] != '\0' || tdmi_glance_at(c->seats[i].file, &glances[i]) != TDM_OK || glances[i].operators == 0)
             continue;
-        begin_ns = glances[i].begin_ns > begin_ns ? glances[i].begin_ns : begin_ns;
-        end_ns = glances[i].end_ns < end_ns ? glances[i].end_ns : end_ns;
+        first_ns = glances[i].begin_ns < first_ns ? glances[i].begin_ns : first_ns;
+        last_ns = glances[i].begin_ns > last_ns ? glances[i].begin_ns : last_ns;
     }
-    return begin_ns <= end_ns;
+    return last_ns <= first_ns || (double)(last_ns - first_ns) / 1e9 < TOGETHER_SHARE * apart_s;
 }
 
-static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int iterations, int wide)
+static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int iterations, int wide, double *apart_s_out)
 {
     const tdmi_turn turn = tdmi_turn_of(live, c->seats, c->count);
     const double spread_s = c->count > 1 ? wide * ((double)turn.spread_ns / 1e9 + JITTER_S) : 0;
     const tdmi_request request = {
-        .iterations = iterations, .multiple = tdmi_request_multiple(p->step_s, spread_s, iterations), .duration_ms = LEARN_MS,
+        .iterations = iterations, .multiple = tdmi_request_multiple(p->step_s, spread_s), .duration_ms = LEARN_MS,
         .shapes = live->options.shapes, .stacks = live->options.stacks,
     };
-    const double expected_s = (request.multiple + 2 * iterations) * p->step_s;
+    const double expected_s = (request.multiple + 2 * iterations + 1) * p->step_s;
+    *apart_s_out = request.multiple * p->step_s;
     tdmi_live_say(live, "asking %zu rank%s for %d steps of about %.0f ms, within %.0f s", c->count, c->count > 1 ? "s" : "", iterations, p->step_s * 1e3,
                   expected_s + 2 * (double)turn.period_ns / 1e9 + 1);
     return tdmi_ask(live, c->seats, c->count, request, "rank%d", TRACE_PATIENCE_S + 3 * expected_s);
 }
 
-static tdm_status ask_by_time(tdm_live *live, crew *c, const pace *p)
+static tdm_status ask_by_time(tdm_live *live, crew *c, const pace *p, double *apart_s_out)
 {
     const double steps_ms = p->step_s * 1e3 * (live->options.iterations + 2), wanted_ms = steps_ms > TRACE_MS ? steps_ms : TRACE_MS;
     const double rate = p->step_s > 0 ? p->step_bytes / p->step_s : p->second_bytes;
@@ -286,6 +289,7 @@ static tdm_status ask_by_time(tdm_live *live, crew *c, const pace *p)
         .start_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / TDMI_NS_PER_MS + (int64_t)(begin_s * 1e3),
         .duration_ms = (int)(fit_ms < wanted_ms ? fit_ms : wanted_ms) + 1, .shapes = live->options.shapes, .stacks = live->options.stacks,
     };
+    *apart_s_out = request.duration_ms / 1e3;
     tdmi_live_say(live, "%sasking %zu rank%s for %d ms, in %.0f s", p->step_s > 0 ? "" : "no steps of an optimizer of torch.optim to count: ", c->count,
                   c->count > 1 ? "s" : "", request.duration_ms, begin_s);
     return tdmi_ask(live, c->seats, c->count, request, "rank%d", TRACE_PATIENCE_S + begin_s);
@@ -314,12 +318,13 @@ static tdm_status trace(tdm_live *live, crew *c, const pace *p, tdmi_glance *gla
     const int iterations = p->step_s > 0 ? bearable(live, p) : 0;
     for (int attempt = 0, wide = 1; attempt < TRIES; attempt++, wide *= WIDER) {
         const bool by_steps = p->step_s > 0 && attempt < TRIES - 1;
+        double apart_s = 0;
         tdm_status status = check_all_are_there(live, c);
         if (status == TDM_OK)
-            status = by_steps ? ask_by_steps(live, c, p, iterations, wide) : ask_by_time(live, c, p);
+            status = by_steps ? ask_by_steps(live, c, p, iterations, wide, &apart_s) : ask_by_time(live, c, p, &apart_s);
         if (status != TDM_OK)
             return status;
-        if (met(c, glances))
+        if (met(c, glances, apart_s))
             return TDM_OK;
         if (attempt < TRIES - 1) {
             tdmi_live_say(live, "the ranks were traced at different steps; asking again");

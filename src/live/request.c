@@ -31,7 +31,7 @@ tdm_status tdmi_request_write(const tdmi_request *request, char out[TDMI_REQUEST
     char when[256];
     if (request->iterations > 0)
         snprintf(when, sizeof when,
-                 "PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=%d\nACTIVITIES_ITERATIONS=%d\nACTIVITIES_WARMUP_ITERATIONS=0\n",
+                 "PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=%d\nACTIVITIES_ITERATIONS=%d\nACTIVITIES_WARMUP_ITERATIONS=1\n",
                  request->multiple, request->iterations);
     else
         snprintf(when, sizeof when, "PROFILE_START_TIME=%lld\n", (long long)request->start_ms);
@@ -50,10 +50,8 @@ void tdmi_request_file(const tdmi_request *request, int pid, char *out, size_t n
     snprintf(out, nbytes, "%.*s_%d" TDMI_REQUEST_ENDING, stem, request->path, pid);
 }
 
-int tdmi_request_multiple(double step_s, double spread_s, int iterations)
+int tdmi_request_multiple(double step_s, double spread_s)
 {
-    const double apart = step_s > 0 ? ceil(SPREADS * spread_s / step_s) : MULTIPLE_MAX;
-    const double least = 2.0 * iterations + 2;
-    const double multiple = apart > least ? apart : least;
-    return multiple < MULTIPLE_MAX ? (int)multiple : MULTIPLE_MAX;
+    const double multiple = step_s > 0 ? ceil(SPREADS * spread_s / step_s) : MULTIPLE_MAX;
+    return multiple < 1 ? 1 : multiple < MULTIPLE_MAX ? (int)multiple : MULTIPLE_MAX;
 }

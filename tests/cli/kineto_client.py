@@ -89,7 +89,7 @@ class Request:
         if iteration >= 0 and counter() >= 0:
             multiple = int(keys["PROFILE_START_ITERATION_ROUNDUP"])
             self.steps = int(keys["ACTIVITIES_ITERATIONS"])
-            first = (counter() // multiple + 1) * multiple + 1
+            first = -(-(counter() + 1) // multiple) * multiple + 1  # a step of warm-up before
             self.begin = begin + arguments.idle + first * arguments.step_ms / 1000
             self.end = self.begin + self.steps * arguments.step_ms / 1000
         else:

@@ -128,7 +128,7 @@ def a_job_that_ends_at_once(c):
 
 
 def a_job_that_ends_while_it_is_traced(c):
-    code, _, errors = c.end(c.doctor("--", CLIENT, "--agent", "1", "--step-ms", "300", "--seconds", "3.8", "--die"))
+    code, _, errors = c.end(c.doctor("--", CLIENT, "--agent", "1", "--step-ms", "1000", "--seconds", "7", "--die"))
     c.check(code == 128 + signal.SIGSEGV and "PyTorch's doing" in errors, "said", (code, errors))
 
 

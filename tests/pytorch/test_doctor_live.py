@@ -18,6 +18,8 @@ LIMIT_S = 120
 SCRIPT = """
 import os, sys, time
 rank = int(os.environ["RANK"])
+cpus = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {cpus[rank % len(cpus)]})
 if os.geteuid() == 0:
     os.nice(-20)  # all threads to come, and all that are in its session: what else the machine does would be a finding
     if os.path.exists("/proc/self/autogroup"):
