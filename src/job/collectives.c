@@ -116,6 +116,34 @@ static int64_t size_of(const tdmi_rank *rank, uint32_t event)
     return count >= 0 && each > 0 ? count * each : -1;
 }
 
+/* Kernels of traces before 2023-10 do not say their size; the operator around the launch does, if shapes were recorded. What an all-reduce takes
+ * it also gives, so its input is enough. */
+#define AROUND_MAX 16 /* events of the host to look back at */
+static int64_t size_around(const tdmi_rank *rank, const tdmi_part *part)
+{
+    const uint32_t call = part->gpu != TDMI_NONE ? rank->launch[part->gpu] : TDMI_NONE;
+    size_t low = 0, high = rank->host_count;
+    if (call == TDMI_NONE)
+        return -1;
+    const tdmi_event *launch = &rank->trace->event[call];
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (rank->trace->event[rank->host[middle]].start_ns < launch->start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low; i-- > 0 && low - i <= AROUND_MAX;) {
+        const tdmi_event *e = &rank->trace->event[rank->host[i]];
+        const int64_t nbytes = rank->role[rank->host[i]] == TDMI_ROLE_COMM_CALL && e->lane == launch->lane && e->start_ns + e->dur_ns >= launch->start_ns + launch->dur_ns
+                                   ? size_of(rank, rank->host[i])
+                                   : -1;
+        if (nbytes > 0)
+            return nbytes;
+    }
+    return -1;
+}
+
 static tdm_status kind_of(lists *all, const tdmi_rank *rank, uint32_t event, uint32_t *out)
 {
     const tdmi_collective *c = tdmi_event_collective(rank, event);
@@ -246,7 +274,10 @@ static tdm_status make_meetings(tdmi_job *job, lists *all)
             job->meeting[job->meetings++] = (tdmi_meeting){.first = (uint32_t)job->parts, .op = k->op, .group = k->group, .group_size = k->group_size,
                                                            .seq = it->by_seq ? (int64_t)it->index : -1, .nbytes = -1};
         tdmi_meeting *m = &job->meeting[job->meetings - 1];
-        const int64_t nbytes = size_of(&job->rank[it->part.place], it->part.event);
+        const tdmi_rank *rank = &job->rank[it->part.place];
+        int64_t nbytes = size_of(rank, it->part.event);
+        if (nbytes < 0 && strcmp(m->op, "allreduce") == 0)
+            nbytes = size_around(rank, &it->part);
         m->nbytes = nbytes > m->nbytes ? nbytes : m->nbytes;
         m->count++;
         job->parts++;

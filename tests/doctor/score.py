@@ -46,7 +46,10 @@ def judge(truth, report):
 
 
 def run(tandem, scenario, seed, **how):
-    """One job: its traces written, read and judged. Every other seed has clocks that are apart, every third Python's stacks."""
+    """One job: its traces written, read and judged. Every other seed has clocks that are apart, every third Python's stacks, every fifth is
+    of 2022 (where kernels do not say their group: links cannot be compared then)."""
+    if seed % 5 == 0 and scenario != "slow_link":
+        how.setdefault("style", "old")
     with tempfile.TemporaryDirectory() as folder:
         truth = simulate(folder, scenario, seed, every_cause=False, skew_us=(seed % 2) * 400, stacks=seed % 3 == 0, memory=seed % 4 == 0, **how)
         done = subprocess.run([tandem, "doctor", "--json", folder], capture_output=True, text=True)

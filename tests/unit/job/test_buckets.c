@@ -141,6 +141,25 @@ static void the_plan_is_ddps(void **state)
     stop();
 }
 
+/* Before 2023-10 kernels do not say what they carry; the operator around the launch has its input's shape. */
+static void old_traces_have_the_size_in_the_operator_around(void **state)
+{
+    (void)state;
+    begin(2);
+    for (int r = 0; r < 2; r++) {
+        host(r, "user_annotation", "ProfilerStep#1", 0, 10000);
+        gradient(r, 1000, 1500, 1024);
+        put(r, "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"nccl:all_reduce\", \"pid\": 9, \"tid\": 1, \"ts\": %d, \"dur\": 20, \"args\": {\"Input type\": [\"float\"], "
+               "\"Input Dims\": [[5120]]}},",
+            1001020);
+        kernel(r, "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 20, 1030, 1510, 1700);
+    }
+    find();
+    assert_int_equal(buckets.count, 1);
+    assert_int_equal(buckets.of[0].nbytes, 4 * 5120);
+    stop();
+}
+
 static void a_job_without_gradients_has_no_buckets(void **state)
 {
     (void)state;
@@ -160,6 +179,7 @@ int main(void)
         cmocka_unit_test(calls_and_bytes_are_told_apart),
         cmocka_unit_test(sizes_all_alike_say_nothing_of_calls),
         cmocka_unit_test(the_plan_is_ddps),
+        cmocka_unit_test(old_traces_have_the_size_in_the_operator_around),
         cmocka_unit_test(a_job_without_gradients_has_no_buckets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
