@@ -19,6 +19,8 @@
 #define STARTED_PATIENCE_S 60.0 /* for further ranks, once one has asked: imports from a slow disk */
 #define JOINED_PATIENCE_S 15.0  /* they run already: three polls */
 #define SETTLE_NS (5 * TDMI_NS_PER_S) /* without RANK anywhere: no new process for so long, and all are there */
+#define LATE_NS (3 * TDMI_NS_PER_S)   /* after the first rank */
+#define LATE_NAMED 8
 #define NEW_NS (TDMI_NS_PER_S / 2)    /* with it: those that begin at once have begun by then */
 #define LOOK_AROUND_NS TDMI_NS_PER_S
 #define LEARN_ITERATIONS 2
@@ -101,6 +103,17 @@ static tdm_status name_missing(const tdm_live *live, const crew *c)
     return TDM_OK;
 }
 
+/* Says once whom it is waiting for. */
+static void name_late(const tdm_live *live, const crew *c)
+{
+    int said = 0;
+    for (size_t i = 0; i < live->roll.count && said < LATE_NAMED; i++)
+        if (live->roll.of[i].rank >= 0 && !is_seated(c, live->roll.of[i].rank)) {
+            tdmi_live_say(live, "rank %d (process %d) is late: it has not asked yet", live->roll.of[i].rank, (int)live->roll.of[i].pid);
+            said++;
+        }
+}
+
 static tdm_status nobody_came(const tdm_live *live, double waited_s)
 {
     const bool polled = live->daemon.clients.count > 0;
@@ -113,7 +126,7 @@ static tdm_status muster(tdm_live *live, crew *c)
 {
     const int64_t begin_ns = tdmi_now_ns();
     int64_t first_ns = live->job.pid != 0 ? 0 : begin_ns, looked_ns = 0;
-    for (bool told = false;;) {
+    for (bool told = false, named = false;;) {
         tdm_status status = tdmi_live_goes_on(live);
         const int64_t now_ns = tdmi_now_ns();
         if (status == TDM_OK && now_ns - looked_ns > LOOK_AROUND_NS) {
@@ -135,6 +148,10 @@ static tdm_status muster(tdm_live *live, crew *c)
         if (expected > 0 && !told) {
             tdmi_live_say(live, "waiting for all %d ranks of this machine", expected);
             told = true;
+        }
+        if (c->has_ranks && !named && now_ns - first_ns > LATE_NS) {
+            name_late(live, c);
+            named = true;
         }
         const bool over = now_ns - begin_ns > (int64_t)(live->options.timeout_s * 1e9);
         if (over || (first_ns != 0 && now_ns - first_ns > (int64_t)(patience_of(live) * 1e9)))

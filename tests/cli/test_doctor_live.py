@@ -103,8 +103,9 @@ def json_keeps_stdout_for_itself(c):
 
 
 def a_rank_that_starts_late(c):
-    code, _, errors = c.end(c.doctor("--stop", "--", CLIENT, "--agent", "2", "--delay", "3"))
+    code, _, errors = c.end(c.doctor("--stop", "--", CLIENT, "--agent", "2", "--delay", "5"))
     c.check(code == 0 and c.ranks() == {"rank0": 4, "rank1": 4}, "both", (code, c.ranks(), errors))
+    c.check("rank 1 (process " in errors and "is late" in errors, "its name", errors)
 
 
 def a_rank_that_never_asks_is_named(c):
