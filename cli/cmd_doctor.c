@@ -57,6 +57,10 @@ static int run(int argc, char **argv)
         fprintf(stderr, "tandem doctor: nothing to look at; usage: tandem doctor [OPTIONS] DUMP... | --diff A B | --lint FILE.py | -- COMMAND...\n");
         return CLI_USAGE;
     }
+    if (values.hta && (values.diff || values.examine.page != NULL)) {
+        fprintf(stderr, "tandem doctor: --hta has neither --diff nor --report; ask for one at a time\n");
+        return CLI_USAGE;
+    }
     if (values.diff && argc != 3) {
         fprintf(stderr, "tandem doctor: --diff compares two jobs, %d given; usage: tandem doctor --diff A B\n", argc - 1);
         return CLI_USAGE;

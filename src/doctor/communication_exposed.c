@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct traffic {
     double transfer_ms, wait_ms;   /* of an iteration and rank */
@@ -37,6 +38,31 @@ static traffic look(const tdmi_case *c)
     return t;
 }
 
+/* What the whole job does, measured by one rank that does not communicate: its ranks are that many times faster. Waiting for ranks without
+ * a trace would count as communication. */
+static void say_speed(const tdmi_case *c, const traffic *t, const tdmi_gain *gain, char text[128])
+{
+    const int ranks = c->job->traces->world_size;
+    const double compute_pct = tdmi_case_part_pct(c, offsetof(tdmi_split, compute_ns)), speed = ranks * (double)gain->without_ns / (double)c->model->now_ns;
+    text[0] = '\0';
+    if (t->alone == 0 && ranks > 1 && t->transfer_ms > compute_pct / 100 * (double)c->model->now_ns / 1e6)
+        snprintf(text, 128, "; that is longer than it computes: %d ranks do the work of %.1f%s", ranks, speed, speed < 1 ? ", less than one process alone" : "");
+}
+
+static const char *advice(const tdmi_case *c)
+{
+    const tdmi_trace *trace = c->job->rank[0].trace;
+    if ((c->job->kinds & TDMI_JOB_FSDP) != 0)
+        return "FSDP: forward_prefetch=True, backward_prefetch=BACKWARD_PRE, limit_all_gathers=True, wrap larger blocks, MixedPrecision(reduce_dtype="
+               "torch.bfloat16), HYBRID_SHARD inside a host; check the link of the slowest hosts";
+    if (strstr(tdmi_trace_text(trace, trace->backend), "gloo") != NULL && !c->job->on_device)
+        return "Halve the bytes with fp16_compress_hook, accumulate gradients under no_sync(), use a larger batch a rank; with DDP set "
+               "static_graph=True and gradient_as_bucket_view=True, and try other bucket_cap_mb; set GLOO_SOCKET_IFNAME to the fastest "
+               "network, and take fewer ranks with more threads each on one host";
+    return "Halve the bytes with bf16_compress_hook, accumulate gradients under no_sync(), use a larger batch a rank; with DDP set "
+           "static_graph=True and gradient_as_bucket_view=True, and try other bucket_cap_mb; check that NCCL uses InfiniBand or NVLink";
+}
+
 void tdmi_find_communication_exposed(tdmi_case *c, tdmi_findings *out)
 {
     tdmi_scaling without = tdmi_scaling_none();
@@ -48,17 +74,14 @@ void tdmi_find_communication_exposed(tdmi_case *c, tdmi_findings *out)
     if (f.gain.pct < TDMI_GAIN_PCT_MIN)
         return;
     const traffic t = look(c);
+    char speed[128];
+    say_speed(c, &t, &f.gain, speed);
     const double exposed = tdmi_case_part_pct(c, offsetof(tdmi_split, comm_exposed_ns)), hidden = tdmi_case_part_pct(c, offsetof(tdmi_split, comm_overlap_ns));
     f.evidence = json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:I}", "exposed_pct", exposed, "overlapped_pct", hidden, "transfer_ms", t.transfer_ms,
                            "wait_ms", t.wait_ms, "megabytes", t.nbytes / 1e6, "busbw_gbps", t.busbw_gbps > 0 ? json_real(t.busbw_gbps) : json_null(),
                            "not_lined_up", (json_int_t)t.alone);
-    snprintf(f.text, sizeof f.text, "collectives take %.1f ms of an iteration%s; %.0f %% of the iteration they run with nothing to hide them, %.0f %% behind computation",
-             t.transfer_ms, t.alone > 0 ? " (waiting for ranks without a trace included)" : "", exposed, hidden);
-    snprintf(f.advice, sizeof f.advice, "%s",
-             (c->job->kinds & TDMI_JOB_FSDP) != 0
-                 ? "FSDP: forward_prefetch=True, backward_prefetch=BACKWARD_PRE, limit_all_gathers=True, wrap larger blocks, MixedPrecision(reduce_dtype="
-                   "torch.bfloat16), HYBRID_SHARD inside a host; check the link of the slowest hosts"
-                 : "Halve the bytes with bf16_compress_hook, accumulate gradients under no_sync(), use a larger batch a rank; with DDP set "
-                   "static_graph=True and gradient_as_bucket_view=True, and try other bucket_cap_mb; check that NCCL uses InfiniBand or NVLink");
+    snprintf(f.text, sizeof f.text, "collectives take %.1f ms of an iteration%s; %.0f %% of the iteration they run with nothing to hide them, %.0f %% behind computation%s",
+             t.transfer_ms, t.alone > 0 ? " (waiting for ranks without a trace included)" : "", exposed, hidden, speed);
+    snprintf(f.advice, sizeof f.advice, "%s", advice(c));
     tdmi_findings_add(out, &f);
 }

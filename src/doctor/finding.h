@@ -55,6 +55,8 @@ void tdmi_findings_free(tdmi_findings *findings);
 double tdmi_case_spent_pct(const tdmi_case *c, tdmi_due due);
 /* Of one part of the breakdown, in %, the mean over the ranks: tdmi_case_part_pct(c, offsetof(tdmi_split, data_ns)). */
 double tdmi_case_part_pct(const tdmi_case *c, size_t field);
+/* Whether half of an iteration and more is computation: only then a job without findings is limited by it. */
+bool tdmi_case_computes(const tdmi_case *c);
 
 /* What a change gains once batches are there at once. A host that launches for nothing, or never waits for the device, could load while
  * the device works and so hide a loader; that gain is the loader's. `both`: the change, with links of TDMI_DUE_DATA at 0 too. */

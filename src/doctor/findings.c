@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ static tdmi_find *const all[] = {
 /* A finding that names a rank comes before one that names nobody from this share of the other's gain on: then there is little more to it
  * than the one rank. */
 #define NAMED_SHARE 0.9
+#define COMPUTES_PCT_MIN 50
 
 void tdmi_findings_add(tdmi_findings *findings, const tdmi_finding *finding)
 {
@@ -91,6 +93,11 @@ void tdmi_findings_look(tdmi_case *c, tdmi_findings *out)
     out->count = explained != NULL ? kept : out->count;
     tdmi_free(explained);
     sort(out);
+}
+
+bool tdmi_case_computes(const tdmi_case *c)
+{
+    return tdmi_case_part_pct(c, offsetof(tdmi_split, compute_ns)) >= COMPUTES_PCT_MIN;
 }
 
 void tdmi_findings_free(tdmi_findings *findings)

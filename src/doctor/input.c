@@ -156,6 +156,8 @@ tdm_status tdmi_inputs_sort(const char *const *paths, int count, tdmi_inputs *ou
         struct stat facts;
         if (stat(paths[i], &facts) != 0)
             status = tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read %s", paths[i]);
+        else if (!S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode)) /* a pipe may have no end, and nobody at its other one */
+            status = tdmi_fail(TDM_ERR_BAD_FILE, "%s is no plain file and no folder; write what comes from there to a file first", paths[i]);
         else
             status = S_ISDIR(facts.st_mode) ? sort_folder(&inputs, paths[i], head, true) : sort_file(&inputs, paths[i], head);
     }

@@ -207,8 +207,9 @@ json_t *tdmi_job_json(const tdmi_case *c, const tdmi_findings *findings)
         json_array_append_new(breakdown, rank_json(c, r));
         iterations = c->job->rank[r].iterations > iterations ? c->job->rank[r].iterations : iterations;
     }
-    return json_pack("{s:i, s:I, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "world_size", c->job->traces->world_size,
-                     "iterations", (json_int_t)iterations, "breakdown", breakdown, "limit", findings->count > 0 ? findings->of[0].id : "compute", "iteration_ms", ms(c->model->now_ns), "replay_error_pct",
+    return json_pack("{s:i, s:I, s:o, s:s?, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "world_size", c->job->traces->world_size,
+                     "iterations", (json_int_t)iterations, "breakdown", breakdown, "limit", findings->count > 0 ? findings->of[0].id : tdmi_case_computes(c) ? "compute" : NULL,
+                     "iteration_ms", ms(c->model->now_ns), "replay_error_pct",
                      c->model->replay_error_pct, "parallel", kinds_json(c->job->kinds), "collectives", traffic_json(c->job), "buckets", buckets_json(c),
                      "kernels", kernels_json(c->job), "syncs", syncs_json(c->job), "notes", notes_json(c->job));
 }

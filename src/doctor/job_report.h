@@ -20,6 +20,7 @@ json_t *tdmi_findings_json(const tdmi_findings *findings);
 typedef struct tdmi_traffic {
     const char *op, *group;
     int group_size;
+    int seen;                /* ranks whose trace has it */
     int64_t nbytes;          /* -1: not said */
     int64_t count;           /* meetings */
     int64_t transfer_ns, wait_ns; /* medians over meetings; wait: the mean over the ranks of one */

@@ -7,6 +7,7 @@
 #include "job/syncs.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -151,8 +152,12 @@ static void breakdown_text(const tdmi_case *c, tdm_doctor_report *report)
     }
     if (c->job->ranks > RANKS_MAX)
         tdmi_report_say(report, "  ... and %zu ranks more (--json has all)", c->job->ranks - RANKS_MAX);
-    say_wrapped(report, 7, "%s", c->job->on_device ? "       █ compute  ▒ communication not hidden  ▪ copies  ░ device idle for the loader  · device idle: the host in a sync, behind with launching, other"
-                                                   : "       █ operators  ▒ waiting for communication  ░ loader  · other");
+    if (c->job->on_device) {
+        tdmi_report_say(report, "       █ compute  ▒ communication not hidden  ▪ copies  ░ device idle for the loader");
+        tdmi_report_say(report, "       · device idle: the host in a sync, behind with launching, other");
+    } else {
+        tdmi_report_say(report, "       █ operators  ▒ waiting for communication  ░ loader  · other");
+    }
 }
 
 /* ---- more of the numbers ---- */
@@ -201,6 +206,17 @@ static void last_to_join_text(const tdmi_case *c, tdm_doctor_report *report)
         tdmi_report_say(report, "  last to join:%s of %zu collectives", text, c->job->lined_up);
 }
 
+static const char *why_no_communication(const tdmi_case *c)
+{
+    const tdmi_trace *trace = c->job->rank[0].trace;
+    const char *backend = tdmi_trace_text(trace, trace->backend);
+    if (c->job->traces->world_size < 2 && backend[0] == '\0')
+        return "nothing says that there is more than one rank";
+    if (strstr(backend, "nccl") != NULL && !c->job->on_device)
+        return "NCCL's kernels are in a trace of ProfilerActivity.CUDA only";
+    return "these iterations have none, as under no_sync() and in evaluation";
+}
+
 static void traffic_text(const tdmi_case *c, tdm_doctor_report *report)
 {
     tdmi_traffic *traffic;
@@ -210,13 +226,15 @@ static void traffic_text(const tdmi_case *c, tdm_doctor_report *report)
         return;
     for (size_t i = 0; i < count && i < LIST_MAX; i++) {
         const tdmi_traffic *t = &traffic[i];
-        char wait[64] = "waiting and transfer not to be told apart", rate[64] = "";
+        char wait[64] = "waiting and transfer not to be told apart", rate[64] = "", seen[32] = "";
         if (t->lined_up)
             snprintf(wait, sizeof wait, "%.3f ms waiting for the last rank", ms(t->wait_ns));
         if (t->busbw_gbps > 0)
             snprintf(rate, sizeof rate, ", %.1f GB/s (bus %.1f)", t->algbw_gbps, t->busbw_gbps);
-        say_wrapped(report, 4, "  %lld x %s of %s, %s%d rank%s: %.3f ms%s, %s", (long long)t->count, t->op, size_text(t->nbytes, size),
-                    t->lined_up ? "" : "seen on ", t->group_size, t->group_size == 1 ? "" : "s", ms(t->transfer_ns), rate, wait);
+        if (t->seen < t->group_size)
+            snprintf(seen, sizeof seen, ", seen on %d", t->seen);
+        say_wrapped(report, 4, "  %lld x %s of %s, %d rank%s%s: %.3f ms%s, %s", (long long)t->count, t->op, size_text(t->nbytes, size), t->group_size,
+                    t->group_size == 1 ? "" : "s", seen, ms(t->transfer_ns), rate, wait);
     }
     if (count > LIST_MAX)
         tdmi_report_say(report, "  ... and %zu kinds more", count - LIST_MAX);
@@ -298,8 +316,11 @@ static void findings_text(const tdmi_case *c, const tdmi_findings *findings, tdm
         return;
     if (c->model->now_ns <= 0)
         tdmi_report_say(report, "there is nothing in the trace that takes time: no operators, no kernels");
-    else
+    else if (tdmi_case_computes(c))
         say_wrapped(report, 0, "healthy: limited by computation; no cause has %.0f %% or more to gain", TDMI_GAIN_PCT_MIN);
+    else
+        say_wrapped(report, 0, "no cause has %.0f %% or more to gain, though only %.0f %% of an iteration is computation: see below where the rest goes",
+                    TDMI_GAIN_PCT_MIN, tdmi_case_part_pct(c, offsetof(tdmi_split, compute_ns)));
 }
 
 void tdmi_job_text(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor_report *report)
@@ -309,7 +330,10 @@ void tdmi_job_text(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor
     breakdown_text(c, report);
     tdmi_report_say(report, "%s", "");
     phases_text(c, report);
-    tdmi_report_say(report, "%s", c->job->meetings > 0 ? "communication" : "communication: none found");
+    if (c->job->meetings > 0)
+        tdmi_report_say(report, "communication");
+    else
+        tdmi_report_say(report, "communication: none found (%s)", why_no_communication(c));
     traffic_text(c, report);
     if (c->job->ranks > 1)
         last_to_join_text(c, report);

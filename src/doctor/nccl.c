@@ -67,7 +67,7 @@ static void say_choices(const tdmi_nccl_log *log, tdm_doctor_report *report)
 
 static void introduce(const tdmi_nccl_log *log, tdm_doctor_report *report)
 {
-    char version[24], rings[64] = "", coll[64] = "";
+    char version[24], ranks[96], rings[64] = "", coll[64] = "";
     const tdmi_nccl_comm *comm = log->largest != TDMI_NCCL_NONE ? &log->comm[log->largest] : NULL;
     int64_t channels = -1;
     tdmi_nccl_version_text(tdmi_nccl_log_version(log), version);
@@ -77,8 +77,11 @@ static void introduce(const tdmi_nccl_log *log, tdm_doctor_report *report)
         snprintf(rings, sizeof rings, ", %" PRId64 " rings", comm->rings);
     if (channels >= 0)
         snprintf(coll, sizeof coll, ", %" PRId64 " channels", channels);
-    tdmi_report_say(report, "NCCL %s%s%s: %" PRId64 " ranks, %u of them in the log, on %u host%s, %u communicator%s%s%s", version,
-                    log->cuda[0] != '\0' ? ", CUDA " : "", log->cuda, ranks_of(log), comm != NULL ? comm->members : log->processes,
+    if (comm != NULL)
+        snprintf(ranks, sizeof ranks, "%" PRId64 " ranks, %u of them in the log", ranks_of(log), comm->members);
+    else
+        snprintf(ranks, sizeof ranks, "no communicator was made whole, %u process%s in the log", log->processes, log->processes == 1 ? "" : "es");
+    tdmi_report_say(report, "NCCL %s%s%s: %s, on %u host%s, %u communicator%s%s%s", version, log->cuda[0] != '\0' ? ", CUDA " : "", log->cuda, ranks,
                     log->hosts, log->hosts == 1 ? "" : "s", log->comms, log->comms == 1 ? "" : "s", rings, coll);
     for (uint32_t h = 0; h < log->hosts && h < 8; h++) {
         const tdmi_nccl_host *host = &log->host[h];

@@ -39,6 +39,8 @@ tdmi_nccl_ways *tdmi_nccl_ways_of(const tdmi_nccl_log *log);
 /* "node1, node2 and 3 more" of the hosts with which[h]; and the same as an array. */
 void tdmi_nccl_hosts_text(const tdmi_nccl_log *log, const bool *which, char *text, size_t nbytes);
 json_t *tdmi_nccl_hosts_json(const tdmi_nccl_log *log, const bool *which);
+/* "rank 3", or that the log does not say which. */
+const char *tdmi_nccl_rank_text(int64_t rank, char text[32]);
 /* Adds a finding; takes evidence, which gets not_when and source. set: what to change; not_when: when not to; source: the section of NCCL's
  * documentation, or the file of its sources. */
 void tdmi_nccl_add(tdm_doctor_report *report, const char *id, tdmi_severity severity, int64_t rank, json_t *evidence, const char *text,

@@ -24,7 +24,7 @@ static bool find_two(const tdmi_nccl_log *log, uint32_t *a, uint32_t *b)
 void tdmi_find_nccl_mixed_versions(const tdmi_nccl_log *log, tdm_doctor_report *report)
 {
     uint32_t a, b;
-    char first[24], second[24], text[1024] = "";
+    char first[24], second[24], text[1024] = "", who[32], other[32];
     json_t *evidence = NULL;
     int64_t rank = -1;
     const tdmi_nccl_message *said = NULL;
@@ -36,12 +36,13 @@ void tdmi_find_nccl_mixed_versions(const tdmi_nccl_log *log, tdm_doctor_report *
         tdmi_nccl_version_text(x->version, first);
         tdmi_nccl_version_text(y->version, second);
         rank = tdmi_nccl_rank_of(log, b);
-        snprintf(text, sizeof text, "ranks have different versions of NCCL: rank %lld (%s) has %s, rank %lld (%s) has %s",
-                 (long long)tdmi_nccl_rank_of(log, a), log->host[x->host].name, first, (long long)rank, log->host[y->host].name, second);
+        snprintf(text, sizeof text, "ranks have different versions of NCCL: %s (%s) has %s, %s (%s) has %s",
+                 tdmi_nccl_rank_text(tdmi_nccl_rank_of(log, a), who), log->host[x->host].name, first, tdmi_nccl_rank_text(rank, other),
+                 log->host[y->host].name, second);
         evidence = json_pack("{s:[s, s]}", "versions", first, second);
     } else if (said != NULL) {
         rank = tdmi_nccl_rank_of(log, said->process);
-        snprintf(text, sizeof text, "ranks have different versions of NCCL; rank %lld says: %.600s", (long long)rank, said->text);
+        snprintf(text, sizeof text, "ranks have different versions of NCCL; %s says: %.600s", tdmi_nccl_rank_text(rank, who), said->text);
         evidence = json_pack("{s:s}", "warning", said->text);
     } else if (log->plain_versions > 1) {
         tdmi_nccl_version_text(log->plain_version[0], first);

@@ -21,10 +21,10 @@ void tdmi_find_nccl_shm_too_small(const tdmi_nccl_log *log, tdm_doctor_report *r
             which[log->process[message->process].host] = true;
     }
     if (first != NULL) {
-        char hosts[256], text[1024];
+        char hosts[256], text[1024], who[32];
         tdmi_nccl_hosts_text(log, which, hosts, sizeof hosts);
-        snprintf(text, sizeof text, "%s: shared memory could not be made, %lld warning%s; the first, of rank %lld: %.600s", hosts,
-                 (long long)times, times == 1 ? "" : "s", (long long)tdmi_nccl_rank_of(log, first->process), first->text);
+        snprintf(text, sizeof text, "%s: shared memory could not be made, %lld warning%s; the first, of %s: %.600s", hosts,
+                 (long long)times, times == 1 ? "" : "s", tdmi_nccl_rank_text(tdmi_nccl_rank_of(log, first->process), who), first->text);
         tdmi_nccl_add(report, "nccl_shm_too_small", TDMI_ERROR, tdmi_nccl_rank_of(log, first->process),
                       json_pack("{s:o, s:I, s:s, s:s}", "hosts", tdmi_nccl_hosts_json(log, which), "warnings", (json_int_t)times, "first",
                                 first->text, "from", first->source),

@@ -29,7 +29,7 @@ void tdmi_find_nccl_warnings(const tdmi_nccl_log *log, tdm_doctor_report *report
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const tdmi_nccl_message *first = NULL;
         int64_t times = 0;
-        char text[1536];
+        char text[1536], who[32];
         for (uint32_t m = 0; m < log->messages; m++)
             if (log->message[m].kind == kinds[k].kind) {
                 first = first == NULL ? &log->message[m] : first;
@@ -38,8 +38,8 @@ void tdmi_find_nccl_warnings(const tdmi_nccl_log *log, tdm_doctor_report *report
         if (first == NULL)
             continue;
         const int64_t rank = tdmi_nccl_rank_of(log, first->process);
-        snprintf(text, sizeof text, "%s (%lld line%s); the first, of rank %lld on %s: %.800s", kinds[k].what, (long long)times,
-                 times == 1 ? "" : "s", (long long)rank,
+        snprintf(text, sizeof text, "%s (%lld line%s); the first, of %s on %s: %.800s", kinds[k].what, (long long)times,
+                 times == 1 ? "" : "s", tdmi_nccl_rank_text(rank, who),
                  first->process != TDMI_NCCL_NONE ? log->host[log->process[first->process].host].name : "?", first->text);
         tdmi_nccl_add(report, kinds[k].id, kinds[k].kind == TDMI_NCCL_WARNING ? TDMI_WARNING : TDMI_ERROR, rank,
                       json_pack("{s:I, s:s, s:s}", "lines", (json_int_t)times, "first", first->text, "from", first->source), text,

@@ -79,6 +79,14 @@ json_t *tdmi_nccl_hosts_json(const tdmi_nccl_log *log, const bool *which)
     return list;
 }
 
+const char *tdmi_nccl_rank_text(int64_t rank, char text[32])
+{
+    if (rank < 0)
+        return "a rank that is not named";
+    snprintf(text, 32, "rank %lld", (long long)rank);
+    return text;
+}
+
 void tdmi_nccl_add(tdm_doctor_report *report, const char *id, tdmi_severity severity, int64_t rank, json_t *evidence, const char *text,
                    const char *set, const char *not_when, const char *source)
 {

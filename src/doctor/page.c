@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* By part of a split: its class in the style sheet, and what people call it. */
@@ -204,7 +205,9 @@ static void write_head(const tdmi_diagnosis *d, FILE *out)
         }
     fputs("</p>\n", out);
     if (d->findings.count == 0)
-        fprintf(out, "<p class=\"verdict\">%s</p>\n", d->c.model->now_ns > 0 ? "Healthy: limited by computation." : "Nothing in the trace takes time.");
+        fprintf(out, "<p class=\"verdict\">%s</p>\n", d->c.model->now_ns <= 0 ? "Nothing in the trace takes time."
+                                                   : tdmi_case_computes(&d->c) ? "Healthy: limited by computation."
+                                                                               : "No single cause, and less than half of an iteration is computation.");
     else
         fputs("<h2>What holds it back</h2>\n", out);
     for (size_t f = 0; f < d->findings.count; f++)
@@ -221,6 +224,18 @@ static tdm_status write_body(const tdmi_diagnosis *d, FILE *out)
     status = status != TDM_OK ? status : tdmi_page_kernels(&d->c, out);
     fprintf(out, "<p class=\"quiet\">tandem %s</p>\n</body></html>\n", tdm_version());
     return status;
+}
+
+/* What must not be replaced: a device, a pipe, and a trace that the page is of. */
+static tdm_status may_replace(const tdmi_diagnosis *d, const char *path)
+{
+    struct stat there, trace;
+    if (lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode) && !S_ISLNK(there.st_mode))
+        return tdmi_fail(TDM_ERR_INVALID, "%s is no plain file, and the report replaces what is there; give another place with --report", path);
+    for (size_t i = 0; i < d->traces->count && stat(path, &there) == 0; i++)
+        if (stat(d->traces->rank[i]->path, &trace) == 0 && trace.st_dev == there.st_dev && trace.st_ino == there.st_ino)
+            return tdmi_fail(TDM_ERR_INVALID, "%s is a trace that the report is of, and the report would replace it; give another place with --report", path);
+    return TDM_OK;
 }
 
 static tdm_status replace(const char *path, const char *text, size_t nbytes)
@@ -252,6 +267,8 @@ tdm_status tdmi_page_write(const tdmi_diagnosis *d, const char *path)
     tdm_status status = write_body(d, out);
     if (fclose(out) != 0 && status == TDM_OK)
         status = tdmi_fail(TDM_ERR_NO_MEMORY, "no memory for the report %s", path);
+    if (status == TDM_OK)
+        status = may_replace(d, path);
     if (status == TDM_OK)
         status = replace(path, text, nbytes);
     free(text);

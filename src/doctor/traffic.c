@@ -36,9 +36,10 @@ static tdmi_traffic sum_up(const tdmi_job *job, const tdmi_meeting *const *of, s
         transfer[i] = of[i]->transfer_ns;
         wait[i] = wait_of(job, of[i]);
         t.lined_up &= of[i]->lined_up;
-        if (t.group_size < (int)of[i]->count)
-            t.group_size = (int)of[i]->count;
+        if (t.seen < (int)of[i]->count)
+            t.seen = (int)of[i]->count;
     }
+    t.group_size = t.group_size > t.seen ? t.group_size : t.seen;
     t.transfer_ns = tdmi_median(transfer, count, 0);
     t.wait_ns = tdmi_median(wait, count, 0);
     t.algbw_gbps = t.nbytes > 0 && t.transfer_ns > 0 ? (double)t.nbytes / (double)t.transfer_ns : 0;

@@ -114,8 +114,8 @@ tdm_status tdmi_trace_read_task(const tdmi_read_task *task, bool *foreign, tdmi_
         tdmi_trace_free(trace);
         drop_reader(r);
         if (!choice.fits)
-            return tdmi_fail(TDM_ERR_NO_MEMORY, "%s: its last iteration alone takes about %zu MiB, and its events may take %zu; give more with --memory",
-                             task->path, (choice.needed + texts) >> 20, task->memory_bytes >> 20);
+            return tdmi_fail(TDM_ERR_NO_MEMORY, "%s: its last iteration alone takes about %.1f MiB, and its events may take %.1f; give more with --memory",
+                             task->path, (double)(choice.needed + texts) / (1 << 20), (double)task->memory_bytes / (1 << 20));
         r = NULL;
         trace = NULL;
         status = pass(task, choice.from_ns, &r, &trace);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`tandem doctor` on names that a terminal would obey, in files and of files: test_doctor_hostile.py TANDEM"""
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -92,4 +93,22 @@ with tempfile.TemporaryDirectory(prefix="tandem-hostile-") as there:
     run("--report", page, jobs)
     check("[{" not in page.read_text() and "call cudaStreamSynchronize, op aten::item" in page.read_text(), "lists on the page", page.read_text()[3000:])
 
+    # the page replaces no trace, no pipe and no device
+    before = other.read_bytes()
+    pipe = there / "pipe"
+    os.mkfifo(pipe)
+    for target in (other, pipe, "/dev/null"):
+        text = check_quiet(f"a page in place of {target}", 2, "--report", target, other)
+        check("give another place with --report" in text, "what to do", text)
+    check(other.read_bytes() == before and pipe.is_fifo(), "what was there", sorted(there.iterdir()))
+
+    # a pipe that nobody writes to is not waited for
+    check("no plain file" in check_quiet("a pipe", 3, pipe), "pipe", pipe)
+    check_quiet("HTA and a page", 2, "--hta", "--report", page, jobs)
+
+    # what could not be printed is an error
+    for options, code in (([], 5), (["--json"], 5), (["--hta"], 5)):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([tandem, "doctor", *options, jobs], stdout=full, stderr=subprocess.PIPE)
+        check(result.returncode == code and b"could not be written" in result.stderr, f"a full disk, {options}", result)
 sys.exit(failures != 0)

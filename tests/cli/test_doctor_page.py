@@ -91,7 +91,7 @@ with tempfile.TemporaryDirectory(prefix="tandem-doctor-") as there:
     events += [{"ph": "X", "cat": "cpu_op", "name": f"aten::op{i % 7}", "pid": 1, "tid": 1, "ts": 100000 * s + 4 * i, "dur": 3} for s in range(8) for i in range(20000)]
     with gzip.open(there / "large.json.gz", "wt", compresslevel=1) as file:
         json.dump({"traceEvents": events}, file)
-    r = run("--memory", "4M", there / "large.json.gz")
+    r = run("--memory", "12M", there / "large.json.gz")
     check(r.returncode == 0 and "last 2 of 8 iterations" in " ".join(r.stdout.split()), "memory", r)
     r = run("--memory", "1K", there / "large.json.gz")
     check(r.returncode == 2 and "--memory" in r.stderr, "too little memory to ask for", r)

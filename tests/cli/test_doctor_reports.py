@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""`tandem doctor` on what users of other tools reported about traces (docs/reports.md): test_doctor_reports.py TANDEM"""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+tandem = sys.argv[1]
+failures = 0
+MS = 1000
+
+
+def check(good, what, seen):
+    global failures
+    if not good:
+        failures += 1
+        print(f"{what}: {seen}"[:3000])
+
+
+def doctor(*args):
+    return subprocess.run([tandem, "doctor", *map(str, args)], capture_output=True, text=True)
+
+
+def report_of(folder, *traces):
+    folder.mkdir()
+    for rank, events in enumerate(traces):
+        (folder / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": len(traces)}, "traceEvents": events}))
+    result = doctor("--json", folder)
+    check(result.returncode == 0, folder.name, result.stderr)
+    return json.loads(result.stdout) if result.returncode == 0 else {}
+
+
+def event(cat, name, start_us, dur_us, tid=1, **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": tid, "ts": 1000000 + start_us, "dur": dur_us, "args": args}
+
+
+def step(number, start_us, dur_us):
+    return event("user_annotation", f"ProfilerStep#{number}", start_us, dur_us)
+
+
+def kernel(name, start_us, dur_us, stream, correlation):
+    """With its launch, a moment before."""
+    return [event("cuda_runtime", "cudaLaunchKernel", start_us - 5, 2, correlation=correlation),
+            event("kernel", name, start_us, dur_us, stream, stream=stream, device=0, correlation=correlation)]
+
+
+def test_71_communication_is_known_by_all_its_names(scratch):
+    """100 ms: computation from 0 to 80, communication from 75 to 95, nothing to 100."""
+    on_device = ["ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                 "nccldevkernel_allreduce", "NCCLKERNEL_ALLREDUCE", "rcclKernel_AllReduce", "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)"]
+    for i, name in enumerate(on_device):
+        events = [step(0, -10, 100 * MS + 10), *kernel("gemm", 0, 80 * MS, 7, 1), *kernel(name, 75 * MS, 20 * MS, 8, 2)]
+        b = report_of(scratch / f"device{i}", events)["breakdown"][0]
+        seen = [b["comm_exposed_pct"], b["comm_overlapped_pct"], b["compute_pct"], b["idle_pct"]]
+        check(all(abs(x - y) < 0.1 for x, y in zip(seen, (15, 5, 80, 5))), name, seen)
+    for i, name in enumerate(["gloo:all_reduce", "mpi:all_reduce", "c10d::allreduce_", "record_param_comms"]):
+        work = 75 if name.startswith(("c10d", "record")) else 80  # a call is on the thread that computes: it cannot run beside
+        events = [step(0, 0, 100 * MS), event("cpu_op", "aten::mm", 0, work * MS), event("cpu_op" if work == 75 else "user_annotation", name, 75 * MS, 20 * MS, 1 if work == 75 else 2)]
+        b = report_of(scratch / f"host{i}", events)["breakdown"][0]
+        seen = [b["comm_exposed_pct"] + b["comm_overlapped_pct"], b["compute_pct"]]
+        check(abs(seen[0] - 20) < 0.1 and abs(seen[1] - work) < 0.1, name, (seen, b))
+    result = doctor(scratch / "device0")
+    check("communication: none found" not in result.stdout, "communication", result.stdout)
+
+
+def test_71_no_communication_has_a_reason(scratch):
+    events = [step(0, 0, 100 * MS), event("cpu_op", "aten::mm", 0, 80 * MS)]
+    for name, traces, reason in (("many", (events, events), "ProfilerActivity.CUDA only"), ("one", (events,), "ProfilerActivity.CUDA only"),
+                                 ("device", (events + kernel("gemm", 10, 70 * MS, 7, 1),) * 2, "no_sync()")):
+        report_of(scratch / name, *traces)
+        text = doctor(scratch / name).stdout
+        check("communication: none found (" in text and reason in text, name, text)
+    plain = scratch / "plain.json"
+    plain.write_text(json.dumps(events))
+    check("none found (nothing says that there is more than one rank)" in doctor(plain).stdout, "plain", doctor(plain).stdout)
+
+
+def test_73_events_that_cannot_be_right_spoil_no_figure(scratch):
+    clean = [step(s, 100 * MS * s, 100 * MS) for s in range(10)]
+    for s in range(10):
+        clean += [event("cpu_op", "aten::linear", 100 * MS * s + 10, 95 * MS)]
+        for k in range(50):
+            clean += kernel(f"kernel_{k % 7}", 100 * MS * s + 20 + 1900 * k, 1000 + 50 * (k % 7), 7, 1000 * s + k + 1)
+    wrong = [dict(event("kernel", "kernel_0", 0, 0, 7, stream=7, device=0), ts=0) for _ in range(50)]
+    wrong += [event("kernel", "kernel_1", 3000, -5, 7, stream=7, device=0)]
+    wrong += [event("kernel", "kernel_2", 4000, 2000 * MS, 7, stream=7, device=0)]
+    wrong += [dict(event("kernel", "kernel_3", 5000, 1, 7, stream=7, device=0), dur=float("nan"))]
+    wrong += [{k: v for k, v in event("kernel", "kernel_4", 6000, 1, 7, stream=7, device=0).items() if k != "dur"}]
+    wrong += [event("cpu_op", "aten::addmm", 100 * MS - 2000 + 10, 4 * MS)]  # ends after the operator that it is in
+    a, b = report_of(scratch / "clean", clean), report_of(scratch / "wrong", clean + wrong)
+    check(abs(b["iteration_ms"] / a["iteration_ms"] - 1) < 0.01, "iteration", (a["iteration_ms"], b["iteration_ms"]))
+    top = [[k["name"] for k in r["kernels"][:5]] for r in (a, b)]
+    check(top[0] == top[1], "the five largest kernels", top)
+    seen = [r["breakdown"][0]["compute_pct"] for r in (a, b)]
+    check(abs(seen[1] - seen[0]) < 1, "computation", seen)
+    notes = " ".join(b["notes"])
+    check(a["notes"] == [] and all(w in notes for w in ("without a duration", "longer than the whole trace")), "what is left out is said", (a["notes"], notes))
+
+
+def test_r10_a_job_that_communicates_longer_than_it_computes_is_told_so(scratch):
+    def rank(late_us):
+        events = []
+        for s in range(4):
+            at = 100 * MS * s
+            launched = [event("cuda_runtime", "cudaLaunchKernel", at + 2 + 3 * k, 2, correlation=10 * s + k) for k in (1, 2)]
+            events += [step(s, at, 100 * MS), *launched, kernel("gemm", at + 20, 20 * MS, 7, 10 * s + 1)[1],
+                       kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + 20 * MS + 30 + late_us, 79 * MS - late_us, 8, 10 * s + 2)[1],
+                       event("cuda_runtime", "cudaDeviceSynchronize", at + 20, 99 * MS + 50)]
+        return events
+    finding = report_of(scratch / "slower", rank(0), rank(5))["findings"][0]
+    check(finding["id"] == "communication_exposed" and "longer than it computes: 2 ranks do the work of 0.4, less than one process alone" in finding["text"], "slower", finding)
+    check("no_sync()" in finding["advice"], "what to change", finding)
+    # the traces of one rank do not tell transfer from waiting
+    alone = json.loads(doctor("--json", scratch / "slower" / "rank0.json").stdout)["findings"][0]
+    check("do the work of" not in alone["text"], "one trace of two", alone)
+    text = doctor(scratch / "slower" / "rank0.json").stdout
+    check("2 ranks, seen on 1" in " ".join(text.split()) or "1 rank" in text, "ranks that were seen", text)
+
+
+def test_a_job_that_hardly_computes_is_not_called_healthy(scratch):
+    for work, verdict, limit in ((90, "healthy: limited by computation", "compute"), (20, "though only 20 % of an iteration is computation", None)):
+        events = []
+        for s in range(3):
+            events += [step(s, 100 * MS * s, 100 * MS), event("cpu_op", "aten::mm", 100 * MS * s, work * MS)]
+        report = report_of(scratch / f"work{work}", events)
+        text = " ".join(doctor(scratch / f"work{work}").stdout.split())
+        check(report["findings"] == [] and report["limit"] == limit and verdict in text, f"{work} %", (report["limit"], text))
+
+
+for test in [value for name, value in list(globals().items()) if name.startswith("test_")]:
+    with tempfile.TemporaryDirectory(prefix="tandem-reports-") as scratch:
+        test(Path(scratch))
+sys.exit(failures != 0)
