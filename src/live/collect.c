@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "live/ask.h"
+#include "live/crew.h"
 #include "live/glance.h"
 #include "live/trace_file.h"
 
@@ -16,13 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define STARTED_PATIENCE_S 60.0 /* for further ranks, once one has asked: imports from a slow disk */
-#define JOINED_PATIENCE_S 15.0  /* they run already: three polls */
-#define SETTLE_NS (5 * TDMI_NS_PER_S) /* without RANK anywhere: no new process for so long, and all are there */
-#define LATE_NS (3 * TDMI_NS_PER_S)   /* after the first rank */
-#define LATE_NAMED 8
-#define NEW_NS (TDMI_NS_PER_S / 2)    /* with it: those that begin at once have begun by then */
-#define LOOK_AROUND_NS TDMI_NS_PER_S
 #define LEARN_ITERATIONS 2
 #define LEARN_MS 100
 #define WORK_WITHOUT_STEPS 3   /* looks that saw operators and no step: then there are none to count */
@@ -35,149 +29,14 @@
 #define TOGETHER_SHARE 0.3       /* steps are shorter when they are not traced, by up to a factor of two */
 #define END_NS (3 * TDMI_NS_PER_S)
 
-typedef struct crew {
-    tdmi_seat *seats; /* [count], by rank */
-    size_t count;
-    bool has_ranks;   /* else: processes that ask, numbered as they came */
-} crew;
-
 typedef struct pace {
     double step_s;       /* 0: no steps to count */
     double step_bytes;   /* of a trace */
     double second_bytes; /* the same where there are no steps */
 } pace;
 
-static double patience_of(const tdm_live *live)
-{
-    const double most = live->job.pid != 0 ? STARTED_PATIENCE_S : JOINED_PATIENCE_S;
-    return most < live->options.timeout_s ? most : live->options.timeout_s;
-}
-
-/* Seats the ranks that ask; without any, all that ask. */
-static void seat(const tdm_live *live, crew *c)
-{
-    tdmi_client *clients[TDMI_SEATS_MAX];
-    const tdmi_clients *all = &live->daemon.clients;
-    const int64_t now_ns = tdmi_now_ns();
-    const size_t ranks = tdmi_clients_ranks(all, clients, TDMI_SEATS_MAX);
-    c->has_ranks = ranks > 0;
-    c->count = 0;
-    for (size_t i = 0; i < (c->has_ranks ? ranks : all->count) && c->count < TDMI_SEATS_MAX; i++) {
-        const tdmi_client *client = c->has_ranks ? clients[i] : &all->of[i];
-        if (tdmi_client_is_prompt(client, live->period_ns, now_ns)) {
-            c->seats[c->count] = (tdmi_seat){.rank = c->has_ranks ? client->rank : (int)c->count, .pid = client->last.pids[0]};
-            c->count++;
-        }
-    }
-}
-
-static bool is_seated(const crew *c, int rank)
-{
-    for (size_t i = 0; i < c->count; i++)
-        if (c->seats[i].rank == rank)
-            return true;
-    return false;
-}
-
-/* Names the ranks that are missing. A stopped one is an end: the others wait for it. */
-static tdm_status name_missing(const tdm_live *live, const crew *c)
-{
-    for (size_t i = 0; i < live->roll.count; i++) {
-        const tdmi_who *who = &live->roll.of[i];
-        if (who->rank < 0 || is_seated(c, who->rank))
-            continue;
-        const tdmi_client *client = tdmi_clients_find(&live->daemon.clients, who->pid);
-        if (who->state == 'T' || who->state == 't')
-            return tdmi_fail(TDM_ERR_PEER_LOST, "rank %d (process %d) is stopped: it answers nobody, and the others come to no next step; kill -CONT %d lets it go on",
-                             who->rank, (int)who->pid, (int)who->pid);
-        if (client != NULL)
-            tdmi_live_say(live, "rank %d (process %d) does not answer: it last asked %.0f s ago; going on without it", who->rank, (int)who->pid,
-                          (double)(tdmi_now_ns() - client->last_ns) / 1e9);
-        else
-            tdmi_live_say(live, "rank %d (process %d) never answered%s; going on without it", who->rank, (int)who->pid,
-                          who->listens ? ": it has not imported torch yet" : ": KINETO_USE_DAEMON is not in its environment");
-    }
-    const int expected = tdmi_roll_expected(&live->roll);
-    if (c->has_ranks && (int)c->count < expected)
-        tdmi_live_say(live, "%zu of %d ranks of this machine are looked at", c->count, expected);
-    return TDM_OK;
-}
-
-/* Says once whom it is waiting for. */
-static void name_late(const tdm_live *live, const crew *c)
-{
-    int said = 0;
-    for (size_t i = 0; i < live->roll.count && said < LATE_NAMED; i++)
-        if (live->roll.of[i].rank >= 0 && !is_seated(c, live->roll.of[i].rank)) {
-            tdmi_live_say(live, "rank %d (process %d) is late: it has not asked yet", live->roll.of[i].rank, (int)live->roll.of[i].pid);
-            said++;
-        }
-}
-
-static tdm_status nobody_came(const tdm_live *live, double waited_s)
-{
-    const bool polled = live->daemon.clients.count > 0;
-    return tdmi_fail(TDM_ERR_TIMEOUT, "no rank has asked for anything in %.0f s%s: the job has to import torch, with KINETO_USE_DAEMON in its "
-                     "environment", waited_s, polled ? ", only processes that are no ranks" : "");
-}
-
-/* Until all ranks of this machine ask, or have had their time. */
-static tdm_status muster(tdm_live *live, crew *c)
-{
-    const int64_t begin_ns = tdmi_now_ns();
-    int64_t first_ns = live->job.pid != 0 ? 0 : begin_ns, looked_ns = 0;
-    for (bool told = false, named = false;;) {
-        tdm_status status = tdmi_live_goes_on(live);
-        const int64_t now_ns = tdmi_now_ns();
-        if (status == TDM_OK && now_ns - looked_ns > LOOK_AROUND_NS) {
-            status = tdmi_live_look_around(live);
-            looked_ns = now_ns;
-        }
-        if (status != TDM_OK)
-            return status;
-        seat(live, c);
-        const int expected = tdmi_roll_expected(&live->roll);
-        const tdmi_clients *all = &live->daemon.clients;
-        const int64_t quiet_ns = all->count > 0 ? now_ns - all->of[all->count - 1].first_ns : 0;
-        if (c->has_ranks && expected > 0 && (int)c->count >= expected && quiet_ns > NEW_NS && looked_ns > now_ns - quiet_ns)
-            return TDM_OK;
-        if (expected == 0 && c->count > 0 && quiet_ns > SETTLE_NS)
-            return TDM_OK;
-        if (c->has_ranks && first_ns == 0)
-            first_ns = now_ns;
-        if (expected > 0 && !told) {
-            tdmi_live_say(live, "waiting for all %d ranks of this machine", expected);
-            told = true;
-        }
-        if (c->has_ranks && !named && now_ns - first_ns > LATE_NS) {
-            name_late(live, c);
-            named = true;
-        }
-        const bool over = now_ns - begin_ns > (int64_t)(live->options.timeout_s * 1e9);
-        if (over || (first_ns != 0 && now_ns - first_ns > (int64_t)(patience_of(live) * 1e9)))
-            return c->has_ranks ? name_missing(live, c) : nobody_came(live, (double)(now_ns - begin_ns) / 1e9);
-        tdmi_live_turn(live, 200);
-    }
-}
-
-/* WORLD_SIZE of the ranks; -1: they do not say. */
-static int world_size(const tdm_live *live)
-{
-    int size = -1;
-    for (size_t i = 0; i < live->roll.count; i++)
-        size = live->roll.of[i].rank >= 0 && live->roll.of[i].size > size ? live->roll.of[i].size : size;
-    return size;
-}
-
-/* Ranks of other machines have daemons of their own. */
-static void say_what_is_seen(const tdm_live *live, const crew *c)
-{
-    if (world_size(live) > tdmi_roll_expected(&live->roll))
-        tdmi_live_say(live, "looking at the %zu ranks of this machine; the job has %d", c->count, world_size(live));
-}
-
 /* Without RANK: of the processes that were asked, those that make steps, or else those that work, are the ranks. */
-static void keep_workers(crew *c, const tdmi_glance *glances, bool steps)
+static void keep_workers(tdmi_crew *c, const tdmi_glance *glances, bool steps)
 {
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++)
@@ -190,7 +49,7 @@ static void keep_workers(crew *c, const tdmi_glance *glances, bool steps)
 }
 
 /* The best of what was seen: the seat with the most steps, else with the most operators. */
-static tdm_status look_at(const crew *c, size_t asked, tdmi_glance *glances, const tdmi_glance **best_out)
+static tdm_status look_at(const tdmi_crew *c, size_t asked, tdmi_glance *glances, const tdmi_glance **best_out)
 {
     *best_out = NULL;
     for (size_t i = 0; i < asked; i++) {
@@ -210,14 +69,14 @@ static double seconds_of(const tdmi_glance *glance)
 }
 
 /* Short looks at one rank, less and less often, until it trains. */
-static tdm_status learn(tdm_live *live, crew *c, tdmi_glance *glances, pace *out)
+static tdm_status learn(tdm_live *live, tdmi_crew *c, tdmi_glance *glances, pace *out)
 {
     const tdmi_request request = {.iterations = LEARN_ITERATIONS, .multiple = 1, .duration_ms = LEARN_MS};
     const int64_t deadline_ns = tdmi_deadline_in(live->options.timeout_s);
     int working = 0;
     for (int look = 0;; look++) {
         const tdmi_glance *best;
-        seat(live, c);
+        tdmi_crew_seat(c, live);
         const size_t asked = c->has_ranks && c->count > 1 ? 1 : c->count;
         char name[32];
         snprintf(name, sizeof name, "look%d-%%d", look);
@@ -266,7 +125,7 @@ static int bearable(const tdm_live *live, const pace *p)
 
 /* Ranks that were traced at the same steps begin together: what else they could have begun at is a multiple of steps away. apart_s: so long
  * do these last, or the trace where a time was asked for. */
-static bool met(const crew *c, tdmi_glance *glances, double apart_s)
+static bool met(const tdmi_crew *c, tdmi_glance *glances, double apart_s)
 {
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     for (size_t i = 0; i < c->count; i++) {
@@ -278,7 +137,7 @@ static bool met(const crew *c, tdmi_glance *glances, double apart_s)
     return last_ns <= first_ns || (double)(last_ns - first_ns) / 1e9 < TOGETHER_SHARE * apart_s;
 }
 
-static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int iterations, int wide, double *apart_s_out)
+static tdm_status ask_by_steps(tdm_live *live, tdmi_crew *c, const pace *p, int iterations, int wide, double *apart_s_out)
 {
     const tdmi_turn turn = tdmi_turn_of(live, c->seats, c->count);
     const double spread_s = c->count > 1 ? wide * ((double)turn.spread_ns / 1e9 + JITTER_S) : 0;
@@ -293,7 +152,7 @@ static tdm_status ask_by_steps(tdm_live *live, crew *c, const pace *p, int itera
     return tdmi_ask(live, c->seats, c->count, request, "rank%d", TRACE_PATIENCE_S + 3 * expected_s);
 }
 
-static tdm_status ask_by_time(tdm_live *live, crew *c, const pace *p, double *apart_s_out)
+static tdm_status ask_by_time(tdm_live *live, tdmi_crew *c, const pace *p, double *apart_s_out)
 {
     const double steps_ms = p->step_s * 1e3 * (live->options.iterations + 2), wanted_ms = steps_ms > TRACE_MS ? steps_ms : TRACE_MS;
     const double rate = p->step_s > 0 ? p->step_bytes / p->step_s : p->second_bytes;
@@ -313,7 +172,7 @@ static tdm_status ask_by_time(tdm_live *live, crew *c, const pace *p, double *ap
 }
 
 /* A job whose ranks go is near its end, and a process that ends while it is traced dies of it. */
-static tdm_status check_all_are_there(const tdm_live *live, const crew *c)
+static tdm_status check_all_are_there(const tdm_live *live, const tdmi_crew *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         const tdmi_client *client = tdmi_clients_find(&live->daemon.clients, c->seats[i].pid);
@@ -324,13 +183,13 @@ static tdm_status check_all_are_there(const tdm_live *live, const crew *c)
     return TDM_OK;
 }
 
-static void remove_files(crew *c)
+static void remove_files(tdmi_crew *c)
 {
     for (size_t i = 0; i < c->count; i++)
         remove(c->seats[i].file);
 }
 
-static tdm_status trace(tdm_live *live, crew *c, const pace *p, tdmi_glance *glances)
+static tdm_status trace(tdm_live *live, tdmi_crew *c, const pace *p, tdmi_glance *glances)
 {
     const int iterations = p->step_s > 0 ? bearable(live, p) : 0;
     for (int attempt = 0, wide = 1; attempt < TRIES; attempt++, wide *= WIDER) {
@@ -352,7 +211,7 @@ static tdm_status trace(tdm_live *live, crew *c, const pace *p, tdmi_glance *gla
 }
 
 /* Gives the files their names, and says who has none. */
-static tdm_status take_files(tdm_live *live, crew *c)
+static tdm_status take_files(tdm_live *live, tdmi_crew *c)
 {
     const char *keep = live->options.keep;
     if (keep != NULL && mkdir(keep, 0777) != 0 && errno != EEXIST)
@@ -369,7 +228,7 @@ static tdm_status take_files(tdm_live *live, crew *c)
             continue;
         }
         snprintf(path, sizeof path, "%s/rank%d" TDMI_REQUEST_ENDING, keep != NULL ? keep : live->folder.traces, c->seats[i].rank);
-        const tdm_status status = tdmi_trace_file_move(c->seats[i].file, path, c->has_ranks ? c->seats[i].rank : -1, world_size(live));
+        const tdm_status status = tdmi_trace_file_move(c->seats[i].file, path, c->has_ranks ? c->seats[i].rank : -1, tdmi_world_size(live));
         if (status != TDM_OK)
             return status;
         if ((live->paths[live->path_count] = tdmi_strdup(path, "live job")) == NULL)
@@ -384,12 +243,12 @@ static tdm_status take_files(tdm_live *live, crew *c)
 
 tdm_status tdm_live_collect(tdm_live *live, const char *const **paths_out, int *count_out)
 {
-    crew c = {.seats = tdmi_calloc(TDMI_SEATS_MAX, sizeof *c.seats, "live job")};
+    tdmi_crew c = {.seats = tdmi_calloc(TDMI_SEATS_MAX, sizeof *c.seats, "live job")};
     tdmi_glance *glances = tdmi_calloc(TDMI_SEATS_MAX, sizeof *glances, "live job");
     pace p = {0};
-    tdm_status status = c.seats != NULL && glances != NULL ? muster(live, &c) : TDM_ERR_NO_MEMORY;
+    tdm_status status = c.seats != NULL && glances != NULL ? tdmi_crew_muster(&c, live) : TDM_ERR_NO_MEMORY;
     if (status == TDM_OK) {
-        say_what_is_seen(live, &c);
+        tdmi_crew_introduce(&c, live);
         status = learn(live, &c, glances, &p);
     }
     if (status == TDM_OK)
