@@ -22,7 +22,7 @@
 #define STARTED_PERIOD_NS TDMI_NS_PER_S        /* what started.c asks for */
 #define DEFAULT_PERIOD_NS (5 * TDMI_NS_PER_S)  /* of libkineto */
 #define STOP_GRACE_S 10.0                      /* from SIGTERM to SIGKILL, for a job that is to be stopped */
-#define LEFT_GRACE_S 3.0                       /* for what an ended command left running */
+#define LEFT_GRACE_S 10.0                      /* for what an ended command left running: Python's trackers of semaphores take 5 s */
 #define UNDER_WAY_S 10.0                       /* for traces that were asked for when the end was asked for */
 
 void tdm_live_options_init(tdm_live_options *options)

@@ -128,6 +128,12 @@ def a_job_that_ends_at_once(c):
     c.check(code == 4 and "the job ended (exit code 0) before" in errors, "said", (code, errors))
 
 
+def what_a_job_leaves_has_time_to_end(c):
+    """Python's trackers of semaphores outlive a rank by 5 s, and remove what it left in /dev/shm."""
+    code, _, errors = c.end(c.doctor("--", "sh", "-c", f"(sleep 5; touch {c.folder}/mark) & exit 0"))
+    c.check(code == 4 and os.path.exists(f"{c.folder}/mark"), "it ended by itself", (code, errors))
+
+
 def a_job_that_ends_while_it_is_traced(c):
     code, _, errors = c.end(c.doctor("--", CLIENT, "--agent", "1", "--step-ms", "1000", "--seconds", "7", "--die"))
     c.check(code == 128 + signal.SIGSEGV and "PyTorch's doing" in errors, "said", (code, errors))
@@ -251,7 +257,7 @@ def somebody_else_answers(c):
 
 
 cases = [all_ranks_at_the_same_steps, the_jobs_code_is_ours, json_keeps_stdout_for_itself, a_rank_that_starts_late, a_rank_that_never_asks_is_named,
-         a_stopped_rank_is_named, a_job_that_ends_at_once, a_job_that_ends_while_it_is_traced, without_steps_by_time, a_job_that_trains_later,
+         a_stopped_rank_is_named, a_job_that_ends_at_once, what_a_job_leaves_has_time_to_end, a_job_that_ends_while_it_is_traced, without_steps_by_time, a_job_that_trains_later,
          workers_that_ask_are_no_ranks, one_process_without_rank, a_command_that_is_not_there, files_and_a_command_are_too_much, interrupted, killed,
          joined_by_name, a_job_that_does_not_listen, nobody_of_that_number, somebody_else_answers]
 runs = [(case, ()) for case in cases] + [(joined_by_the_number_of, (which,)) for which in ("torchrun", "a rank")]
