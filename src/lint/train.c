@@ -148,6 +148,18 @@ const tdmi_node *tdmi_step_around(const tdmi_script *script, const tdmi_node *no
     return script->step_function[number_of(script, function)] ? function : NULL;
 }
 
+/* Whether a condition selects ranks and nothing else: `rank == 0 and step % 100 == 0` selects steps too. */
+static bool selects_ranks_only(const tdmi_script *script, const tdmi_node *condition)
+{
+    if (condition->kind == TDMI_PY_BoolOp && strcmp(condition->text, "And") == 0) {
+        for (const tdmi_node *part = tdmi_child(condition, TDMI_IN_values); part != NULL; part = tdmi_sibling(part))
+            if (!selects_ranks_only(script, part))
+                return false;
+        return true;
+    }
+    return tdmi_ranks_where(script, condition) != TDMI_ALL_RANKS;
+}
+
 bool tdmi_runs_each_step(const tdmi_script *script, const tdmi_node *node, bool always)
 {
     const tdmi_node *step = tdmi_step_around(script, node);
@@ -156,8 +168,7 @@ bool tdmi_runs_each_step(const tdmi_script *script, const tdmi_node *node, bool 
     for (const tdmi_node *at = node; at != step; at = at->parent) {
         const tdmi_node *above = at->parent;
         const bool branch = at->field == TDMI_IN_body || at->field == TDMI_IN_orelse;
-        if ((above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && branch &&
-            tdmi_ranks_where(script, tdmi_child(above, TDMI_IN_test)) == TDMI_ALL_RANKS)
+        if ((above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && branch && !selects_ranks_only(script, tdmi_child(above, TDMI_IN_test)))
             return false;
         if (at->field == TDMI_IN_handlers || (above->kind == TDMI_PY_BoolOp && above + 1 != at))
             return false;

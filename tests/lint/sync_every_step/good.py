@@ -14,6 +14,8 @@ def train(model, loader, log_every=50):
         print(f"step {step} of {len(loader)}, shape {loss.shape}")
         if step % log_every == 0:
             print(f"step {step} loss {loss.item():.4f}")
+        if step % log_every == 0 and torch.distributed.get_rank() == 0:
+            print(f"step {step} loss {loss.item():.4f}")
     print(total.item() / len(loader))
 
 
