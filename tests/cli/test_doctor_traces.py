@@ -105,7 +105,7 @@ def check_real():
 with tempfile.TemporaryDirectory() as scratch:
     scratch = Path(scratch)
     for scenario in ("data_loading", "communication_exposed", "straggler_compute", "straggler_host", "straggler_data", "launch_bound", "implicit_sync",
-                     "healthy_ddp", "communication_cpu", "straggler_cpu", "data_loading_cpu", "healthy_cpu"):
+                     "healthy_ddp", "healthy_ahead", "communication_cpu", "straggler_cpu", "data_loading_cpu", "healthy_cpu"):
         check_scenario(scratch, scenario, *(["--skew-us", "2000", "--style", "old"] if scenario == "straggler_compute" else []))
     check_text(scratch / "data_loading")
     check_damaged(scratch, scratch / "data_loading")
