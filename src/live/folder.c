@@ -15,6 +15,7 @@
 
 #define PREFIX "tandem-doctor-"
 #define TRACES "traces"
+#define OWN ".left-by-tandem-doctor" /* made under the lock: what has none is somebody else's, whatever its name */
 
 /* The files in it, and it; no folder in it is entered: the job's user may write there, and could lead root elsewhere. */
 static void remove_flat(const char *path)
@@ -38,7 +39,7 @@ static void remove_both(const char *path)
     remove_flat(path);
 }
 
-/* Those of this user that nobody holds. */
+/* Those that Tandem made for this user and nobody holds. */
 static void remove_left(const char *base)
 {
     DIR *dir = opendir(base);
@@ -51,12 +52,18 @@ static void remove_left(const char *base)
         const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
             continue;
-        if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 && faccessat(fd, OWN, F_OK, 0) == 0)
             remove_both(path);
         close(fd);
     }
     if (dir != NULL)
         closedir(dir);
+}
+
+static bool mark(int folder)
+{
+    const int fd = openat(folder, OWN, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd >= 0 && close(fd) == 0;
 }
 
 tdm_status tdmi_folder_make(tdmi_folder *out)
@@ -74,7 +81,7 @@ tdm_status tdmi_folder_make(tdmi_folder *out)
     }
     out->lock = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(out->traces, sizeof out->traces, "%s/" TRACES, out->path);
-    if (out->lock < 0 || flock(out->lock, LOCK_EX | LOCK_NB) != 0 || mkdir(out->traces, 0700) != 0) {
+    if (out->lock < 0 || flock(out->lock, LOCK_EX | LOCK_NB) != 0 || !mark(out->lock) || mkdir(out->traces, 0700) != 0) {
         const int error = errno;
         tdmi_folder_remove(out);
         return tdmi_fail_errno(TDM_ERR_SYSTEM, error, "cannot make a folder in %s", base);

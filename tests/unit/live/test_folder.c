@@ -87,6 +87,21 @@ static void the_folder_of_a_killed_owner_goes_and_that_of_a_living_one_stays(voi
     close(names[1]);
 }
 
+static void a_folder_that_is_only_called_so_stays(void **state)
+{
+    (void)state;
+    tdmi_folder folder;
+    char others[96], kept[128];
+    snprintf(others, sizeof others, "%s/tandem-doctor-page.1", base);
+    snprintf(kept, sizeof kept, "%s/results", others);
+    assert_int_equal(mkdir(others, 0700), 0);
+    touch(kept);
+    assert_int_equal(tdmi_folder_make(&folder), TDM_OK);
+    assert_true(exists(kept));
+    tdmi_folder_remove(&folder);
+    assert_int_equal(unlink(kept) | rmdir(others), 0);
+}
+
 static void links_and_folders_in_it_lead_nowhere(void **state)
 {
     (void)state;
@@ -114,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(only_its_owner_may_enter_and_it_goes_with_its_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_folder_of_a_killed_owner_goes_and_that_of_a_living_one_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_only_called_so_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_and_folders_in_it_lead_nowhere, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
