@@ -55,7 +55,7 @@ static const char *advice(const tdmi_case *c)
     if ((c->job->kinds & TDMI_JOB_FSDP) != 0)
         return "FSDP: forward_prefetch=True, backward_prefetch=BACKWARD_PRE, limit_all_gathers=True, wrap larger blocks, MixedPrecision(reduce_dtype="
                "torch.bfloat16), HYBRID_SHARD inside a host; check the link of the slowest hosts";
-    if (strstr(tdmi_trace_text(trace, trace->backend), "gloo") != NULL && !c->job->on_device)
+    if (!c->job->on_device && strstr(tdmi_trace_text(trace, trace->backend), "nccl") == NULL) /* of a job that is joined no backend is said */
         return "Halve the bytes with fp16_compress_hook, accumulate gradients under no_sync(), use a larger batch a rank; with DDP set "
                "static_graph=True and gradient_as_bucket_view=True, and try other bucket_cap_mb; set GLOO_SOCKET_IFNAME to the fastest "
                "network, and take fewer ranks with more threads each on one host";

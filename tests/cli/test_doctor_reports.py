@@ -118,6 +118,18 @@ def test_r10_a_job_that_communicates_longer_than_it_computes_is_told_so(scratch)
     check("2 ranks, seen on 1" in " ".join(text.split()) or "1 rank" in text, "ranks that were seen", text)
 
 
+def test_a_job_on_cpus_is_not_sent_to_look_at_infiniband(scratch):
+    events = []
+    for s in range(3):
+        at = 100 * MS * s
+        events += [step(s, at, 100 * MS), event("cpu_op", "aten::mm", at, 30 * MS), event("user_annotation", "gloo:all_reduce", at + 30 * MS, 69 * MS, 2),
+                   event("cpu_op", "c10d::allreduce_", at + 30 * MS, 69 * MS)]
+    trace = scratch / "rank0.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    findings = json.loads(doctor("--json", trace).stdout)["findings"]
+    check(findings[0]["id"] == "communication_exposed" and "GLOO_SOCKET_IFNAME" in findings[0]["advice"] and "NCCL" not in findings[0]["advice"], "advice", findings)
+
+
 def test_a_job_that_hardly_computes_is_not_called_healthy(scratch):
     for work, verdict, limit in ((90, "healthy: limited by computation", "compute"), (20, "though only 20 % of an iteration is computation", None)):
         events = []
