@@ -215,8 +215,8 @@ tdm_status tdmi_script_read(const tdmi_syntax *syntax, tdmi_script *out)
 
 void tdmi_script_free(tdmi_script *script)
 {
-    for (tdmi_call *call = script->call; call < script->call + script->calls; call++)
-        tdmi_free(call->name);
+    for (size_t i = 0; i < script->calls; i++)
+        tdmi_free(script->call[i].name);
     tdmi_free(script->binding);
     tdmi_free(script->names);
     tdmi_free(script->call);
