@@ -38,7 +38,7 @@ static const char style[] =
     "h1{font-size:22px;margin:0 0 4px} h2{font-size:17px;margin:32px 0 8px} p{margin:6px 0} .quiet{overflow-wrap:anywhere;opacity:.72;font-size:13px;white-space:pre-line}\n"
     ".verdict{font-size:17px;margin:14px 0} .card{border:1px solid var(--line);border-left:5px solid var(--comm);border-radius:6px;padding:10px 14px;margin:10px 0}\n"
     ".card b.gain{float:right;font-size:19px;margin-left:12px} .card h3{font-size:15px;margin:0} .card dl{display:flex;flex-wrap:wrap;gap:2px 18px;margin:8px 0 0;font-size:13px}\n"
-    ".says::first-letter{text-transform:uppercase} .card dl div{display:flex;gap:6px} .card dt{opacity:.7} .card dd{margin:0;overflow-wrap:anywhere}\n"
+    ".says::first-letter{text-transform:uppercase} .card dl div{display:flex;gap:6px} .card dt{opacity:.7} .card dd{margin:0} .card dd,.card p{overflow-wrap:anywhere}\n"
     ".bar{display:flex;align-items:center;gap:8px;margin:3px 0} .bar .name{flex:0 0 76px;text-align:right;font-size:13px} .bar .parts{flex:1;display:flex;height:20px;overflow:hidden;border-radius:3px;background:var(--soft)}\n"
     ".bar .time{flex:0 0 76px;font-size:13px} .bar i{display:block;height:100%;min-width:0} .key{display:flex;flex-wrap:wrap;gap:2px 14px;font-size:13px;margin:6px 0}\n"
     ".key i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px}\n"
@@ -48,7 +48,7 @@ static const char style[] =
     ".backward{background:var(--backward);fill:var(--backward)} .optimizer{background:var(--optimizer);fill:var(--optimizer)}\n"
     ".wide{overflow-x:auto} svg{display:block;width:100%;min-width:640px;height:auto} svg text{font-size:11px;fill:currentColor} .grid{stroke:var(--line)} .lane{fill:var(--soft)}\n"
     "table{border-collapse:collapse;font-size:13px;width:100%} th{font-weight:600;text-align:right;border-bottom:1px solid var(--line);padding:3px 8px} td{text-align:right;padding:3px 8px;white-space:nowrap}\n"
-    "th:first-child,td:first-child{text-align:left;white-space:normal;overflow-wrap:anywhere}\n";
+    "th:first-child,td:first-child{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:120px}\n";
 
 void tdmi_page_escape(FILE *out, const char *text, size_t most)
 {
