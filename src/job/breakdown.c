@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "job/each.h"
 #include "job/intervals.h"
+#include "job/syncs.h"
 
 #include <string.h>
 
@@ -11,6 +12,7 @@
 typedef struct busy {
     tdmi_spans compute, comm, copy;
     tdmi_spans data, sync; /* on the host; sync without data */
+    tdmi_spans blocked;    /* sync, and copies that their calls wait for */
     tdmi_spans collective; /* calls of collectives on the threads */
     tdmi_spans optimizer;
     tdmi_spans scratch;
@@ -18,7 +20,7 @@ typedef struct busy {
 
 static void free_busy(busy *b)
 {
-    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->collective, &b->optimizer, &b->scratch};
+    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->blocked, &b->collective, &b->optimizer, &b->scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tdmi_spans_free(all[i]);
 }
@@ -72,12 +74,16 @@ static tdm_status collect(const tdmi_rank *rank, busy *b)
         const bool on_thread = rank->role[i] != TDMI_ROLE_HOST_COMM && !TDMI_ROLE_IS_DEVICE(rank->role[i]);
         if (list != NULL && (!on_thread || rank->trains[lane]))
             status = tdmi_spans_add(list, tdmi_event_start(rank, i), tdmi_event_end(rank, i));
+        if (status == TDM_OK && lane != TDMI_NONE && rank->trains[lane] && (TDMI_ROLE_IS_SYNC(rank->role[i]) || tdmi_waits_for_copy(rank, i)))
+            status = tdmi_spans_add(&b->blocked, tdmi_event_start(rank, i), tdmi_event_end(rank, i));
     }
-    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->collective, &b->optimizer};
+    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->blocked, &b->collective, &b->optimizer};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tdmi_spans_merge(all[i]);
     if (status == TDM_OK)
         status = replace(b, tdmi_spans_subtract, &b->sync, &b->data);
+    if (status == TDM_OK)
+        status = replace(b, tdmi_spans_subtract, &b->blocked, &b->data);
     if (status == TDM_OK && !rank->on_device)
         status = replace(b, tdmi_spans_subtract, &b->compute, &b->collective);
     if (status == TDM_OK && !rank->on_device)
@@ -209,7 +215,7 @@ static void split_phases(const tdmi_rank *rank, const busy *b, tdmi_split *split
             split[i].backward_ns = backward[i].end_ns - backward[i].start_ns;
         split[i].optimizer_ns = tdmi_spans_within(&b->optimizer, it->start_ns, it->end_ns);
         split[i].loading_ns = tdmi_spans_within(&b->data, it->start_ns, it->end_ns);
-        split[i].blocked_ns = tdmi_spans_within(&b->sync, it->start_ns, it->end_ns);
+        split[i].blocked_ns = tdmi_spans_within(&b->blocked, it->start_ns, it->end_ns);
     }
     for (uint32_t g = 0; g < rank->gpu_count; g++) {
         const int64_t ns = rank->trace->event[rank->gpu[g]].dur_ns;

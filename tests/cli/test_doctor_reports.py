@@ -118,6 +118,17 @@ def test_r10_a_job_that_communicates_longer_than_it_computes_is_told_so(scratch)
     check("2 ranks, seen on 1" in " ".join(text.split()) or "1 rank" in text, "ranks that were seen", text)
 
 
+def test_a_copy_that_is_waited_for_is_waiting_for_the_device(scratch):
+    events = []
+    for s in range(3):
+        at = 100 * MS * s
+        events += [step(s, at, 100 * MS), *kernel("gemm", at + 20, 80 * MS, 7, 10 * s + 1), event("cpu_op", "aten::item", at + 30, 85 * MS),
+                   event("cuda_runtime", "cudaMemcpyAsync", at + 40, 84 * MS, correlation=10 * s + 2),
+                   event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", at + 80 * MS + 30, 2, 7, stream=7, device=0, correlation=10 * s + 2)]
+    b = report_of(scratch / "copies", events)["breakdown"][0]
+    check(abs(b["blocked_ms"] - 84) < 0.1, "blocked", b)
+
+
 def test_a_job_on_cpus_is_not_sent_to_look_at_infiniband(scratch):
     events = []
     for s in range(3):
