@@ -196,6 +196,10 @@ static json_t *notes_json(const tdmi_job *job)
     for (size_t r = 0; r < job->ranks; r++)
         if (job->rank[r].overlong > 0)
             json_array_append_new(list, json_sprintf("rank %d: %d kernels last longer than the whole trace and are left out", job->rank[r].number, (int)job->rank[r].overlong));
+    for (size_t r = 0; r < job->ranks; r++)
+        if (job->rank[r].out_of_range > 0)
+            json_array_append_new(list, json_sprintf("rank %d: %d events start more than 73 years from zero, or last longer than a day, and are left out", job->rank[r].number,
+                                                     (int)job->rank[r].out_of_range));
     return list;
 }
 

@@ -109,6 +109,10 @@ static void introduce(const tdmi_case *c, tdm_doctor_report *report)
     for (size_t r = 0; r < job->ranks; r++)
         if (job->rank[r].overlong > 0)
             say_wrapped(report, 2, "note: rank %d: %zu kernels last longer than the whole trace and are left out", job->rank[r].number, job->rank[r].overlong);
+    for (size_t r = 0; r < job->ranks; r++)
+        if (job->rank[r].out_of_range > 0)
+            say_wrapped(report, 2, "note: rank %d: %zu events start more than 73 years from zero, or last longer than a day, and are left out", job->rank[r].number,
+                        job->rank[r].out_of_range);
     if (job->clock_spread_ns > 100000)
         say_wrapped(report, 2, "note: clocks of the hosts are up to %.2f ms apart; set right by the ends of collectives", ms(job->clock_spread_ns));
 }

@@ -79,6 +79,7 @@ typedef struct tdmi_rank {
     bool has_steps;            /* iteration[] is from ProfilerStep#, or from the optimizer's steps: then they have no event */
     unsigned kinds;            /* TDMI_JOB_DDP ... */
     size_t overlong;           /* events of devices that last longer than the whole trace; left out */
+    size_t out_of_range;       /* events more than 73 years from zero, or longer than a day; left out */
     size_t last_to_join;       /* how many collectives it was the last to join, of those that were lined up; of two at once the first */
 } tdmi_rank;
 

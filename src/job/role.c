@@ -190,7 +190,11 @@ tdm_status tdmi_roles_give(tdmi_rank *rank)
     }
     for (uint32_t i = 0; i < trace->event_count; i++) {
         const tdmi_event *e = &trace->event[i];
-        if (e->name == TDMI_NONE || !is_sane(e))
+        if (!is_sane(e)) {
+            rank->out_of_range += (e->flags & TDMI_EVENT_SUSPECT) == 0;
+            continue;
+        }
+        if (e->name == TDMI_NONE)
             continue;
         uint8_t *kind = &known[2 * (size_t)e->name], *role = kind + 1;
         if (*kind != e->kind + 1) {

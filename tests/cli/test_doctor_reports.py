@@ -129,6 +129,14 @@ def test_a_copy_that_is_waited_for_is_waiting_for_the_device(scratch):
     check(abs(b["blocked_ms"] - 84) < 0.1, "blocked", b)
 
 
+def test_events_of_no_possible_time_are_said(scratch):
+    late = [dict(event("cpu_op", "aten::mm", 0, 5), ts=9 * 10**15 + i) for i in range(3)]
+    report = report_of(scratch / "late", [step(1, 0, 1000), *late])
+    check(any("3 events start more than 73 years" in note for note in report["notes"]), "notes", report["notes"])
+    text = " ".join(doctor(scratch / "late").stdout.split())
+    check("note: rank 0: 3 events start more than 73 years from zero" in text, "text", text)
+
+
 def test_a_job_on_cpus_is_not_sent_to_look_at_infiniband(scratch):
     events = []
     for s in range(3):

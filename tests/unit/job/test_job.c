@@ -75,6 +75,20 @@ static void idle_time_is_split_by_what_the_host_did(void **state)
     end();
 }
 
+static void events_of_no_possible_time_are_counted_and_left_out(void **state)
+{
+    (void)state;
+    begin(1);
+    host(0, "user_annotation", "ProfilerStep#1", 0, 1000);
+    put(0, "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 9, \"tid\": 1, \"ts\": 9000000000000000, \"dur\": 5, \"args\": {}},");
+    put(0, "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 9, \"tid\": 1, \"ts\": 1000001, \"dur\": 90000000000, \"args\": {}},");
+    tdmi_job *job = play();
+    assert_int_equal(job->rank[0].out_of_range, 2);
+    assert_int_equal(job->rank[0].iterations, 1);
+    assert_int_equal(job->rank[0].host_count, 1);
+    end();
+}
+
 static void clocks_that_are_apart_make_no_late_rank(void **state)
 {
     (void)state;
@@ -257,6 +271,7 @@ int main(void)
         cmocka_unit_test(without_profiler_steps_the_optimizer_cuts),
         cmocka_unit_test(a_first_iteration_that_is_not_whole_is_none_and_ranks_agree_by_time),
         cmocka_unit_test(idle_time_is_split_by_what_the_host_did),
+        cmocka_unit_test(events_of_no_possible_time_are_counted_and_left_out),
         cmocka_unit_test(clocks_that_are_apart_make_no_late_rank),
         cmocka_unit_test(collectives_are_matched_from_the_end_of_an_iteration),
         cmocka_unit_test(a_sync_is_named_with_its_operator_and_line),
