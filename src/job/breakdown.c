@@ -2,6 +2,7 @@
 #include "job/breakdown.h"
 
 #include "core/memory.h"
+#include "job/ahead.h"
 #include "job/each.h"
 #include "job/intervals.h"
 #include "job/syncs.h"
@@ -11,8 +12,7 @@
 /* What is busy when, of one rank. */
 typedef struct busy {
     tdmi_spans compute, comm, copy;
-    tdmi_spans data, sync; /* on the host; sync without data */
-    tdmi_spans blocked;    /* sync, and copies that their calls wait for */
+    tdmi_spans data, sync; /* on the host; sync, with copies that their calls wait for, without data */
     tdmi_spans collective; /* calls of collectives on the threads */
     tdmi_spans optimizer;
     tdmi_spans scratch;
@@ -20,7 +20,7 @@ typedef struct busy {
 
 static void free_busy(busy *b)
 {
-    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->blocked, &b->collective, &b->optimizer, &b->scratch};
+    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->collective, &b->optimizer, &b->scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tdmi_spans_free(all[i]);
 }
@@ -48,6 +48,8 @@ static tdmi_spans *list_of(busy *b, const tdmi_rank *rank, uint32_t event)
     case TDMI_ROLE_SYNC_DEVICE:
     case TDMI_ROLE_SYNC_EVENT:
         return &b->sync;
+    case TDMI_ROLE_LAUNCH:
+        return tdmi_waits_for_copy(rank, event) ? &b->sync : NULL;
     case TDMI_ROLE_OPTIMIZER:
         return &b->optimizer;
     default:
@@ -74,16 +76,12 @@ static tdm_status collect(const tdmi_rank *rank, busy *b)
         const bool on_thread = rank->role[i] != TDMI_ROLE_HOST_COMM && !TDMI_ROLE_IS_DEVICE(rank->role[i]);
         if (list != NULL && (!on_thread || rank->trains[lane]))
             status = tdmi_spans_add(list, tdmi_event_start(rank, i), tdmi_event_end(rank, i));
-        if (status == TDM_OK && lane != TDMI_NONE && rank->trains[lane] && (TDMI_ROLE_IS_SYNC(rank->role[i]) || tdmi_waits_for_copy(rank, i)))
-            status = tdmi_spans_add(&b->blocked, tdmi_event_start(rank, i), tdmi_event_end(rank, i));
     }
-    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->blocked, &b->collective, &b->optimizer};
+    tdmi_spans *const all[] = {&b->compute, &b->comm, &b->copy, &b->data, &b->sync, &b->collective, &b->optimizer};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tdmi_spans_merge(all[i]);
     if (status == TDM_OK)
         status = replace(b, tdmi_spans_subtract, &b->sync, &b->data);
-    if (status == TDM_OK)
-        status = replace(b, tdmi_spans_subtract, &b->blocked, &b->data);
     if (status == TDM_OK && !rank->on_device)
         status = replace(b, tdmi_spans_subtract, &b->compute, &b->collective);
     if (status == TDM_OK && !rank->on_device)
@@ -215,7 +213,7 @@ static void split_phases(const tdmi_rank *rank, const busy *b, tdmi_split *split
             split[i].backward_ns = backward[i].end_ns - backward[i].start_ns;
         split[i].optimizer_ns = tdmi_spans_within(&b->optimizer, it->start_ns, it->end_ns);
         split[i].loading_ns = tdmi_spans_within(&b->data, it->start_ns, it->end_ns);
-        split[i].blocked_ns = tdmi_spans_within(&b->blocked, it->start_ns, it->end_ns);
+        split[i].blocked_ns = tdmi_spans_within(&b->sync, it->start_ns, it->end_ns);
     }
     for (uint32_t g = 0; g < rank->gpu_count; g++) {
         const int64_t ns = rank->trace->event[rank->gpu[g]].dur_ns;
@@ -241,17 +239,20 @@ static void add_up(tdmi_split *sum, const tdmi_split *one)
         to[f] += from[f];
 }
 
-static tdm_status split_rank(const tdmi_rank *rank, tdmi_split *split, tdmi_split *mean)
+/* on_device: the iterations as the device goes through them; NULL: as the host does. */
+static tdm_status split_rank(const tdmi_rank *rank, tdmi_iteration *on_device, tdmi_split *split, tdmi_split *mean)
 {
     busy b = {0};
+    tdmi_rank seen = *rank; /* the rank in the iterations that are split */
+    seen.iteration = on_device != NULL ? on_device : rank->iteration;
     window *windows = tdmi_calloc(2 * rank->iterations + 1, sizeof *windows, "breakdown");
     tdm_status status = windows != NULL ? collect(rank, &b) : TDM_ERR_NO_MEMORY;
     if (status == TDM_OK)
-        status = rank->on_device ? split_device(rank, &b, split) : split_host(rank, &b, split);
+        status = rank->on_device ? split_device(&seen, &b, split) : split_host(rank, &b, split);
     if (status == TDM_OK)
         split_phases(rank, &b, split, windows, windows + rank->iterations);
     for (size_t i = 0; i < rank->iterations && status == TDM_OK; i++) {
-        split[i].length_ns = rank->iteration[i].end_ns - rank->iteration[i].start_ns;
+        split[i].length_ns = seen.iteration[i].end_ns - seen.iteration[i].start_ns;
         add_up(mean, &split[i]);
     }
     for (size_t f = 0; f < sizeof *mean / sizeof(int64_t); f++)
@@ -264,7 +265,25 @@ static tdm_status split_rank(const tdmi_rank *rank, tdmi_split *split, tdmi_spli
 typedef struct target {
     const tdmi_job *job;
     tdmi_breakdown *out;
+    tdmi_iteration **on_device; /* [rank]; NULL: cannot be told */
+    bool *ahead;                /* [rank] */
 } target;
+
+static tdm_status find_iterations(uint32_t place, void *arg)
+{
+    const target *t = arg;
+    const tdmi_rank *rank = &t->job->rank[place];
+    tdmi_iteration *on_device = tdmi_malloc((rank->iterations + 1) * sizeof *on_device, "breakdown");
+    if (on_device == NULL)
+        return TDM_ERR_NO_MEMORY;
+    if (tdmi_iterations_on_device(rank, on_device)) {
+        t->ahead[place] = tdmi_host_is_ahead(rank, on_device);
+        t->on_device[place] = on_device;
+    } else {
+        tdmi_free(on_device);
+    }
+    return TDM_OK;
+}
 
 static tdm_status split_place(uint32_t place, void *arg)
 {
@@ -273,19 +292,40 @@ static tdm_status split_place(uint32_t place, void *arg)
     t->out->of[place] = tdmi_calloc(rank->iterations + 1, sizeof **t->out->of, "breakdown");
     if (t->out->of[place] == NULL)
         return TDM_ERR_NO_MEMORY;
-    return rank->iterations > 0 ? split_rank(rank, t->out->of[place], &t->out->mean[place]) : TDM_OK;
+    return rank->iterations > 0 ? split_rank(rank, t->on_device[place], t->out->of[place], &t->out->mean[place]) : TDM_OK;
+}
+
+/* One host that is ahead decides for all ranks: their rows are to be compared. */
+static void choose_iterations(const target *t)
+{
+    bool ahead = false;
+    for (size_t r = 0; r < t->job->ranks; r++)
+        ahead |= t->ahead[r];
+    for (size_t r = 0; r < t->job->ranks && !ahead; r++) {
+        tdmi_free(t->on_device[r]);
+        t->on_device[r] = NULL;
+    }
 }
 
 tdm_status tdmi_breakdown_make(const tdmi_job *job, tdmi_breakdown *out)
 {
-    tdm_status status = TDM_OK;
+    target t = {.job = job, .out = out};
     *out = (tdmi_breakdown){.ranks = job->ranks};
     out->of = tdmi_calloc(job->ranks + 1, sizeof *out->of, "breakdown");
     out->mean = tdmi_calloc(job->ranks + 1, sizeof *out->mean, "breakdown");
-    if (out->of == NULL || out->mean == NULL)
-        status = TDM_ERR_NO_MEMORY;
+    t.on_device = tdmi_calloc(job->ranks + 1, sizeof *t.on_device, "breakdown");
+    t.ahead = tdmi_calloc(job->ranks + 1, sizeof *t.ahead, "breakdown");
+    tdm_status status = out->of != NULL && out->mean != NULL && t.on_device != NULL && t.ahead != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
     if (status == TDM_OK)
-        status = tdmi_each_place(job->ranks, split_place, &(target){job, out});
+        status = tdmi_each_place(job->ranks, find_iterations, &t);
+    if (status == TDM_OK) {
+        choose_iterations(&t);
+        status = tdmi_each_place(job->ranks, split_place, &t);
+    }
+    for (size_t r = 0; t.on_device != NULL && r < job->ranks; r++)
+        tdmi_free(t.on_device[r]);
+    tdmi_free(t.on_device);
+    tdmi_free(t.ahead);
     if (status != TDM_OK)
         tdmi_breakdown_free(out);
     return status;

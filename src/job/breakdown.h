@@ -8,8 +8,9 @@
  *   compute        some kernel that is no communication runs
  *   comm_exposed   else communication runs
  *   copy           else a copy or memset runs
- *   the rest, the device idle: data (the main thread is in the loader), sync (a thread waits for the device), host (what runs next was not
+ *   the rest, the device idle: data (the main thread is in the loader), sync (a thread waits for the device, or for a copy), host (what runs next was not
  *   launched yet), kernel (it was), other
+ * An iteration is the host's span, but where hosts are more than an iteration ahead the device's (ahead.h).
  * Without one: compute is operators on the training threads outside of collectives and loader, comm_exposed a collective or its call under
  * way while no other operator runs, data the loader, other the rest. */
 #define TDMI_PARTS_MAP(X) X(compute) X(comm_exposed) X(copy) X(data) X(sync) X(host) X(kernel) X(other)

@@ -127,6 +127,7 @@ def test_a_copy_that_is_waited_for_is_waiting_for_the_device(scratch):
                    event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", at + 80 * MS + 30, 2, 7, stream=7, device=0, correlation=10 * s + 2)]
     b = report_of(scratch / "copies", events)["breakdown"][0]
     check(abs(b["blocked_ms"] - 84) < 0.1, "blocked", b)
+    check(abs(b["idle_sync_pct"] - 4) < 0.1 and b["idle_host_pct"] < 16.1, "idle while it waits", b)
 
 
 def test_events_of_no_possible_time_are_said(scratch):
@@ -135,6 +136,18 @@ def test_events_of_no_possible_time_are_said(scratch):
     check(any("3 events start more than 73 years" in note for note in report["notes"]), "notes", report["notes"])
     text = " ".join(doctor(scratch / "late").stdout.split())
     check("note: rank 0: 3 events start more than 73 years from zero" in text, "text", text)
+
+
+def test_of_hosts_far_ahead_the_device_is_cut(scratch):
+    """The device does 9 of 10 ms, three iterations after the host launched it."""
+    events = []
+    for s in range(4):
+        call, at = 10 * MS * s + 100, 10 * MS * s + 33 * MS
+        events += [step(s, 10 * MS * s, 10 * MS), event("cuda_runtime", "cudaLaunchKernel", call, 2, correlation=s + 1),
+                   event("kernel", "gemm", at, 9 * MS, 7, stream=7, device=0, correlation=s + 1)]
+    b = report_of(scratch / "ahead", events)["breakdown"][0]
+    check(abs(b["compute_pct"] - 100 * 36 / 39) < 0.1 and abs(b["iteration_ms"] - 9.75) < 0.01, "of the device", b)
+    check(all(abs(sum(v for k, v in e.items() if k in ("compute_ns", "comm_exposed_ns", "copy_ns", "data_ns", "sync_ns", "host_ns", "kernel_ns", "other_ns")) - e["length_ns"]) < 1 for e in b["each"]), "sums", b["each"])
 
 
 def test_a_job_on_cpus_is_not_sent_to_look_at_infiniband(scratch):

@@ -75,6 +75,97 @@ static void idle_time_is_split_by_what_the_host_did(void **state)
     end();
 }
 
+/* A copy and its call. */
+static void copy_by(const char *call, const char *name, int start, int end, int copy_start, int copy_end)
+{
+    stage.correlation++;
+    put(0, "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"%s\", \"pid\": 9, \"tid\": 1, \"ts\": %d, \"dur\": %d, \"args\": {\"correlation\": %d}},", call, start + 1000000,
+        end - start, stage.correlation);
+    put(0, "{\"ph\": \"X\", \"cat\": \"gpu_memcpy\", \"name\": \"%s\", \"pid\": 0, \"tid\": 7, \"ts\": %d, \"dur\": %d, \"args\": {\"device\": 0, \"stream\": 7, \"correlation\": %d}},",
+        name, copy_start + 1000000, copy_end - copy_start, stage.correlation);
+}
+
+/* The device idles from 20 to 40 ms, between two kernels of which the second was launched long before, and in the copies around 60 and 80. */
+static void idle_time_while_a_copy_is_waited_for_is_sync(void **state)
+{
+    (void)state;
+    tdmi_breakdown b;
+    begin(1);
+    host(0, "user_annotation", "ProfilerStep#1", 0, 100000);
+    kernel(0, "a", 7, 0, 0, 20000);
+    kernel(0, "b", 7, 100, 40000, 60000);
+    copy_by("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pageable)", 1000, 65000, 61000, 62000);
+    copy_by("cudaMemcpyAsync", "Memcpy HtoD (Pageable -> Device)", 70000, 75000, 71000, 72000); /* staged: it does not wait */
+    kernel(0, "c", 7, 76000, 76000, 100000);
+    tdmi_job *job = play();
+    assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+    const tdmi_split *s = &b.of[0][0];
+    assert_int_equal(s->compute_ns, 64000000);
+    assert_int_equal(s->copy_ns, 2000000);
+    assert_int_equal(s->sync_ns, 20000000 + 1000000 + 3000000);
+    assert_int_equal(s->host_ns, 5000000 + 4000000);
+    assert_int_equal(s->kernel_ns, 1000000);
+    assert_int_equal(s->blocked_ns, 64000000);
+    tdmi_breakdown_free(&b);
+    end();
+}
+
+/* Four iterations of 10 ms on the host; on the device each has 8 ms of kernels and 2 ms of nothing, `late` ms after it was launched. */
+static tdmi_job *run_ahead(int late)
+{
+    begin(1);
+    for (int i = 0; i < 4; i++) {
+        const int at = 10000 * i;
+        char name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%d", i + 5);
+        host(0, "user_annotation", name, at, at + 10000);
+        kernel(0, "prefetch", 9, at + 50, at + 60, at + 61); /* on a stream with nothing before it */
+        kernel(0, "gemm", 7, at + 100, at + 1000 * late, at + 1000 * late + 5000);
+        kernel(0, "gemm", 7, at + 200, at + 1000 * late + 7000, at + 1000 * late + 10000);
+    }
+    return play();
+}
+
+static void of_a_host_far_ahead_iterations_are_those_of_the_device(void **state)
+{
+    (void)state;
+    tdmi_breakdown b;
+    tdmi_job *job = run_ahead(35);
+    assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+    for (int i = 0; i < 4; i++) {
+        const tdmi_split *s = &b.of[0][i];
+        assert_int_equal(s->length_ns, 10000000);
+        assert_int_equal(s->compute_ns, 8000000);
+        assert_int_equal(s->kernel_ns, 2000000);
+        assert_int_equal(s->kernels, 3);
+    }
+    tdmi_breakdown_free(&b);
+    end();
+    job = run_ahead(9); /* less than an iteration: as the host has them */
+    assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+    assert_int_equal(b.of[0][0].compute_ns, 1001000);
+    assert_int_equal(b.of[0][0].length_ns, 10000000);
+    tdmi_breakdown_free(&b);
+    end();
+}
+
+/* The last iteration's kernels are not in the trace: there is no second window to go by. */
+static void a_host_far_ahead_of_a_trace_that_is_cut_keeps_its_iterations(void **state)
+{
+    (void)state;
+    tdmi_breakdown b;
+    begin(1);
+    host(0, "user_annotation", "ProfilerStep#1", 0, 10000);
+    host(0, "user_annotation", "ProfilerStep#2", 10000, 20000);
+    kernel(0, "gemm", 7, 100, 30000, 40000);
+    tdmi_job *job = play();
+    assert_int_equal(tdmi_breakdown_make(job, &b), TDM_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(b.of[0][i].length_ns, 10000000);
+    tdmi_breakdown_free(&b);
+    end();
+}
+
 static void events_of_no_possible_time_are_counted_and_left_out(void **state)
 {
     (void)state;
@@ -271,6 +362,9 @@ int main(void)
         cmocka_unit_test(without_profiler_steps_the_optimizer_cuts),
         cmocka_unit_test(a_first_iteration_that_is_not_whole_is_none_and_ranks_agree_by_time),
         cmocka_unit_test(idle_time_is_split_by_what_the_host_did),
+        cmocka_unit_test(idle_time_while_a_copy_is_waited_for_is_sync),
+        cmocka_unit_test(of_a_host_far_ahead_iterations_are_those_of_the_device),
+        cmocka_unit_test(a_host_far_ahead_of_a_trace_that_is_cut_keeps_its_iterations),
         cmocka_unit_test(events_of_no_possible_time_are_counted_and_left_out),
         cmocka_unit_test(clocks_that_are_apart_make_no_late_rank),
         cmocka_unit_test(collectives_are_matched_from_the_end_of_an_iteration),
