@@ -22,7 +22,8 @@ typedef struct tdm_doctor_options {
  *            one job (docs/doctor.md)
  *   options  NULL: all zero
  *   out      new; freed with tdm_doctor_free
- * Errors  TDM_ERR_BAD_FILE nothing of these is there, it is damaged beyond use, or the page cannot be written (names the file) |
+ * Errors  TDM_ERR_BAD_FILE nothing of these is there, it is damaged beyond use, two traces claim one rank, or the page cannot be written
+ *         (names the file) |
  *         TDM_ERR_INVALID a page without traces | TDM_ERR_NO_MEMORY          Thread  any
  * Cost    recordings about 2 ms a rank; traces as long as reading them
  * Source  fr_trace of PyTorch's flight recorder; Holistic Trace Analysis.   Since 0.1 */

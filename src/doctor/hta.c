@@ -25,7 +25,7 @@ tdm_status tdm_hta(const char *const *paths, int count, size_t memory_bytes, tdm
         return TDM_ERR_NO_MEMORY;
     enum { EVENTS_PART = 2 }; /* of the memory: rows, queues and pairs take up to 0.6 times what the events do */
     const size_t all = memory_bytes > 0 ? memory_bytes : tdmi_memory_total() / 2;
-    tdm_status status = tdmi_job_traces_read(paths, (size_t)count, &(tdmi_trace_options){.memory_bytes = all / EVENTS_PART, .rows_only = true}, &job);
+    tdm_status status = tdmi_job_traces_read(paths, (size_t)count, &(tdmi_trace_options){.memory_bytes = all / EVENTS_PART, .rows_only = true, .newest_of_rank = true}, &job);
     if (status == TDM_OK) {
         status = tdmi_hta_compute(job, tdmi_cpu_usable(), &figures);
         if (status == TDM_OK) {

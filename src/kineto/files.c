@@ -76,8 +76,11 @@ static tdm_status add_from_folder(tdmi_files *files, const char *folder, const c
         add_note(files, "%s is left out: %s", path, strerror(errno));
         return TDM_OK;
     }
-    if (S_ISDIR(about.st_mode))
-        return TDM_OK;
+    if (S_ISDIR(about.st_mode)) {
+        if (files->inside == NULL)
+            files->inside = tdmi_strdup(path, "trace files");
+        return files->inside != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    }
     if (!S_ISREG(about.st_mode) || ends_with(name, ".tmp")) {
         add_note(files, "%s is left out: it is %s", path, S_ISREG(about.st_mode) ? "still being written, by its name" : "no plain file");
         return TDM_OK;
@@ -140,6 +143,7 @@ void tdmi_files_drop(tdmi_files *files)
         tdmi_free(files->note[i]);
     tdmi_free(files->file);
     tdmi_free(files->note);
+    tdmi_free(files->inside);
     *files = (tdmi_files){0};
 }
 

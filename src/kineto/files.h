@@ -22,6 +22,7 @@ typedef struct tdmi_files {
     size_t count, capacity;
     char **note;     /* paths that are nothing */
     size_t note_count;
+    char *inside;    /* the first folder in a folder, which is not entered; NULL */
     size_t missing;  /* paths of the caller that are nothing */
 } tdmi_files;
 

@@ -27,7 +27,7 @@ typedef struct work {
     atomic_size_t next;
     size_t memory_bytes;
     uint64_t text_bytes; /* about, in all files */
-    bool rows_only, ahead;
+    bool rows_only, ahead, newest;
 } work;
 
 static void add_note(tdmi_job_traces *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -98,8 +98,8 @@ static void take_name(tdmi_job_traces *job, outcome *o)
     add_note(job, "%s does not say which rank it is; its name says %d", o->trace->path, o->name_rank);
 }
 
-/* Of two files of one rank, one stays: under the rank of its name if that is another and free, else the newer one. */
-static void settle(tdmi_job_traces *job, outcome *all, size_t count, size_t a, size_t b)
+/* Of two files of one rank, each stays if the name of one says another rank that is free; else the newer one, or none. */
+static tdm_status settle(tdmi_job_traces *job, outcome *all, size_t count, size_t a, size_t b, bool newest)
 {
     outcome *const pair[] = {&all[b], &all[a]};
     for (int i = 0; i < 2; i++) {
@@ -109,23 +109,28 @@ static void settle(tdmi_job_traces *job, outcome *all, size_t count, size_t a, s
                      pair[1 - i]->trace->path, o->name_rank);
             o->trace->rank = o->name_rank;
             o->trace->rank_from_name = true;
-            return;
+            return TDM_OK;
         }
     }
+    if (!newest)
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s and %s both say they are rank %d of the job; give one trace of each rank, and other iterations or jobs apart",
+                         all[a].trace->path, all[b].trace->path, all[a].trace->rank);
     outcome *older = last_ns(all[a].trace) > last_ns(all[b].trace) ? &all[b] : &all[a];
     const outcome *newer = older == &all[a] ? &all[b] : &all[a];
     add_note(job, "%s and %s are both of rank %d: the second, which is newer, is used", older->trace->path, newer->trace->path, newer->trace->rank);
     tdmi_trace_free(older->trace);
     older->trace = NULL;
+    return TDM_OK;
 }
 
 /* Every trace gets a rank of its own: what the file says, what its name says, or the next free one in order of names. */
-static void assign_ranks(tdmi_job_traces *job, outcome *all, size_t count)
+static tdm_status assign_ranks(tdmi_job_traces *job, outcome *all, size_t count, bool newest)
 {
+    tdm_status status = TDM_OK;
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; all[i].trace != NULL && all[i].trace->rank >= 0 && k < i; k++)
+        for (size_t k = 0; status == TDM_OK && all[i].trace != NULL && all[i].trace->rank >= 0 && k < i; k++)
             if (all[k].trace != NULL && all[k].trace->rank == all[i].trace->rank)
-                settle(job, all, count, k, i);
+                status = settle(job, all, count, k, i, newest);
     for (size_t i = 0; i < count; i++)
         if (all[i].trace != NULL && all[i].trace->rank < 0 && all[i].name_rank >= 0 && !is_taken(all, count, all[i].name_rank))
             take_name(job, &all[i]);
@@ -140,6 +145,7 @@ static void assign_ranks(tdmi_job_traces *job, outcome *all, size_t count)
         t->rank_from_name = true;
         add_note(job, "%s does not say which rank it is; it is taken as rank %d, in order of names", t->path, next);
     }
+    return status;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -194,7 +200,9 @@ static tdm_status collect(tdmi_job_traces *job, work *w)
     for (size_t i = 0; i < w->files->note_count; i++)
         add_note(job, "%s", w->files->note[i]);
     note_failures(job, w, first);
-    assign_ranks(job, w->outcome, w->files->count);
+    const tdm_status status = assign_ranks(job, w->outcome, w->files->count, w->newest);
+    if (status != TDM_OK)
+        return status;
     job->rank = tdmi_calloc(w->files->count + 1, sizeof *job->rank, "traces");
     if (job->rank == NULL)
         return TDM_ERR_NO_MEMORY;
@@ -204,6 +212,8 @@ static tdm_status collect(tdmi_job_traces *job, work *w)
             job->rank[job->count++] = w->outcome[i].trace;
         w->outcome[i].trace = NULL;
     }
+    if (job->count == 0 && w->files->count == 0 && first[0] == '\0' && w->files->inside != NULL)
+        return tdmi_fail(TDM_ERR_BAD_FILE, "there are only folders in the folder, which are not entered; give one of them, such as %s", w->files->inside);
     if (job->count == 0 && w->files->count == 0 && first[0] == '\0')
         return tdmi_fail(TDM_ERR_BAD_FILE, "there are no files in the folder");
     if (job->count == 0)
@@ -225,6 +235,7 @@ tdm_status tdmi_job_traces_read(const char *const *path, size_t count, const tdm
         w.text_bytes += files.file[i].text_bytes;
     w.ahead = (size_t)threads > files.count;
     w.rows_only = options != NULL && options->rows_only;
+    w.newest = options != NULL && options->newest_of_rank;
     tdmi_job_traces *job = tdmi_calloc(1, sizeof *job, "traces");
     w.outcome = tdmi_calloc(files.count + 1, sizeof *w.outcome, "traces");
     if (job == NULL || w.outcome == NULL) {

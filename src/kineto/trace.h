@@ -234,6 +234,7 @@ typedef struct tdmi_trace {
 typedef struct tdmi_trace_options {
     size_t memory_bytes;                 /* what all ranks together may take; 0: a quarter of this machine's */
     bool rows_only;                      /* only what HTA looks at: no instants and spans, and details of COPY and SET alone */
+    bool newest_of_rank;                 /* of two files that claim one rank the newer is used, with a note; else they are an error */
     int threads;                         /* 0: as many as this process may use */
 } tdmi_trace_options;
 
@@ -262,7 +263,8 @@ typedef struct tdmi_job_traces {
 } tdmi_job_traces;
 
 /* Files and folders. Of a folder (not of the folders in it) every file whose content is a trace. What cannot be read becomes a note, as
- * long as one trace can: TDM_ERR_BAD_FILE otherwise, with the first reason. */
+ * long as one trace can: TDM_ERR_BAD_FILE otherwise, with the first reason; and where two claim one rank and their names do not tell them
+ * apart: which of them belongs to the other ranks' traces nobody can know. */
 tdm_status tdmi_job_traces_read(const char *const *path, size_t count, const tdmi_trace_options *options, tdmi_job_traces **out);
 void tdmi_job_traces_free(tdmi_job_traces *job); /* NULL is fine */
 

@@ -149,13 +149,29 @@ static void ranks_come_from_the_order_of_names_at_last(void **state)
     assert_true(noted("activities_100.json", "taken as rank 2"));
 }
 
-static void of_two_files_of_a_rank_the_newer_is_used(void **state)
+static void two_files_that_claim_one_rank_are_an_error_with_both_names(void **state)
 {
     (void)state;
+    const char *path = folder;
     put_trace("a.json", 0, 2, 100);
     put_trace("b.json", 0, 2, 50);
     put_trace("c.json", 1, 2, 50);
-    read_folder();
+    assert_int_equal(read_paths(&path, 1, 2), TDM_ERR_BAD_FILE);
+    assert_non_null(strstr(tdm_error_text(), "a.json"));
+    assert_non_null(strstr(tdm_error_text(), "b.json"));
+    assert_non_null(strstr(tdm_error_text(), "rank 0"));
+    assert_null(strstr(tdm_error_text(), "c.json"));
+}
+
+static void of_two_files_of_a_rank_the_newer_is_used_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    const char *path = folder;
+    put_trace("a.json", 0, 2, 100);
+    put_trace("b.json", 0, 2, 50);
+    put_trace("c.json", 1, 2, 50);
+    tdmi_job_traces_free(job);
+    assert_int_equal(tdmi_job_traces_read(&path, 1, &(tdmi_trace_options){.newest_of_rank = true}, &job), TDM_OK);
     assert_int_equal(job->count, 2);
     assert_int_equal(job->rank[0]->event[0].start_ns, 100000);
     assert_true(noted("b.json", "both of rank 0"));
@@ -428,7 +444,8 @@ int main(void)
         TEST(ranks_come_from_the_files),
         TEST(ranks_come_from_names_where_the_files_are_silent),
         TEST(ranks_come_from_the_order_of_names_at_last),
-        TEST(of_two_files_of_a_rank_the_newer_is_used),
+        TEST(two_files_that_claim_one_rank_are_an_error_with_both_names),
+        TEST(of_two_files_of_a_rank_the_newer_is_used_where_that_is_asked_for),
         TEST(files_that_all_say_rank_0_are_told_apart_by_their_names),
         TEST(a_folder_may_hold_other_files_folders_and_links),
         TEST(a_rank_that_cannot_be_read_does_not_stop_the_others),
