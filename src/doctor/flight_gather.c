@@ -162,7 +162,8 @@ tdm_status tdmi_flight_gather(const char *const *paths, int count, tdmi_flight_j
 {
     tdmi_flight_job job = {.unread = json_array()};
     source *all = tdmi_calloc((size_t)count + 1, sizeof *all, "flight dump");
-    tdm_status status = all != NULL && job.unread != NULL ? TDM_OK : TDM_ERR_NO_MEMORY, first_error = TDM_OK;
+    tdm_status status = all != NULL && job.unread != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    char first[TDMI_ERROR_TEXT_MAX] = ""; /* why a file was left out */
     size_t read = 0;
     for (int i = 0; i < count && status == TDM_OK; i++) {
         const tdm_status one = read_file(paths[i], &all[read].dump);
@@ -172,12 +173,13 @@ tdm_status tdmi_flight_gather(const char *const *paths, int count, tdmi_flight_j
         } else if (one == TDM_ERR_NO_MEMORY)
             status = one;
         else {
-            first_error = one;
+            if (first[0] == '\0')
+                snprintf(first, sizeof first, "%s", tdm_error_text());
             json_array_append_new(job.unread, json_string(tdm_error_text()));
         }
     }
     if (status == TDM_OK && read == 0)
-        status = first_error != TDM_OK ? first_error : tdmi_fail(TDM_ERR_BAD_FILE, "no dump of a flight recorder is there");
+        status = tdmi_fail(TDM_ERR_BAD_FILE, "%s", first[0] != '\0' ? first : "no dump of a flight recorder is there");
     if (status == TDM_OK) {
         const size_t given = give_ranks(all, read);
         qsort(all, read, sizeof *all, by_rank_then_newest);

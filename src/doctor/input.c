@@ -1,6 +1,8 @@
 /* input.c - looks at the beginning of each file. */
 #include "doctor/input.h"
 
+#include "doctor/flight.h"
+
 #include "core/memory.h"
 #include "flight/dump.h"
 #include "nccl_log/nccl_log.h"
@@ -72,7 +74,7 @@ static bool has_nccl_line(FILE *file, char *head, size_t nbytes, size_t pieces)
 }
 
 /* *kind_out: TDMI_INPUT_KINDS where the file is of none. */
-static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_kind *kind_out)
+static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_kind *kind_out, bool *pickle_out)
 {
     FILE *file = fopen(path, "rbe");
     if (file == NULL)
@@ -83,7 +85,8 @@ static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_
                 : tdmi_nccl_log_is(head, nbytes)                     ? TDMI_INPUT_NCCL_LOG
                 : is_trace(head, nbytes, false)                      ? TDMI_INPUT_TRACE
                                                                      : TDMI_INPUT_KINDS;
-    if (*kind_out == TDMI_INPUT_KINDS && was_named && tdmi_flight_is_pickle((const uint8_t *)head, nbytes))
+    *pickle_out = *kind_out == TDMI_INPUT_KINDS && tdmi_flight_is_pickle((const uint8_t *)head, nbytes);
+    if (*pickle_out && was_named)
         *kind_out = TDMI_INPUT_FLIGHT; /* its reader says what is wrong with it */
     const bool may_be_trace = is_trace(head, nbytes, was_named);
     if (*kind_out == TDMI_INPUT_KINDS && has_nccl_line(file, head, nbytes, was_named ? SEARCHED_NAMED : SEARCHED_IN_FOLDER))
@@ -94,13 +97,21 @@ static tdm_status look(const char *path, char *head, bool was_named, tdmi_input_
     return TDM_OK;
 }
 
+/* Keeps the first path of a kind that the error may have to name. */
+static tdm_status remember(char **first, const char *path)
+{
+    if (*first == NULL)
+        *first = tdmi_strdup(path, "doctor");
+    return *first != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+}
+
 /* The files of a folder and of its folders. A folder with recordings or traces is handed on whole: which of them count is their reader's
  * matter. Traces in the folders of a folder are other jobs. */
 static tdm_status sort_folder(tdmi_inputs *inputs, const char *path, char *head, bool may_descend)
 {
     struct dirent **names;
     tdm_status status = TDM_OK;
-    bool recordings = false, traces = false;
+    bool recordings = false, traces = false, pickle;
     const int count = scandir(path, &names, NULL, alphasort);
     if (count < 0)
         return tdmi_fail_errno(TDM_ERR_BAD_FILE, errno, "cannot read the folder %s", path);
@@ -113,19 +124,21 @@ static tdm_status sort_folder(tdmi_inputs *inputs, const char *path, char *head,
             continue;
         if (S_ISDIR(facts.st_mode) && may_descend)
             status = sort_folder(inputs, inside, head, false);
-        if (!S_ISREG(facts.st_mode) || look(inside, head, false, &kind) != TDM_OK)
+        if (!S_ISREG(facts.st_mode) || look(inside, head, false, &kind, &pickle) != TDM_OK)
             continue;
         if (kind == TDMI_INPUT_RECORDING)
             recordings = true;
         else if (kind == TDMI_INPUT_TRACE)
-            traces |= may_descend;
+            traces = true;
         else if (kind != TDMI_INPUT_KINDS)
             status = add(inputs, kind, inside);
+        else if (pickle)
+            status = remember(&inputs->pickle, inside);
     }
     if (recordings && status == TDM_OK)
         status = add(inputs, TDMI_INPUT_RECORDING, path);
     if (traces && status == TDM_OK)
-        status = add(inputs, TDMI_INPUT_TRACE, path);
+        status = may_descend ? add(inputs, TDMI_INPUT_TRACE, path) : remember(&inputs->inside, path);
     for (int i = 0; i < count; i++)
         free(names[i]);
     free(names);
@@ -135,7 +148,8 @@ static tdm_status sort_folder(tdmi_inputs *inputs, const char *path, char *head,
 static tdm_status sort_file(tdmi_inputs *inputs, const char *path, char *head)
 {
     tdmi_input_kind kind;
-    const tdm_status status = look(path, head, true, &kind);
+    bool pickle;
+    const tdm_status status = look(path, head, true, &kind, &pickle);
     if (status != TDM_OK)
         return status;
     if (kind == TDMI_INPUT_KINDS)
@@ -144,6 +158,25 @@ static tdm_status sort_file(tdmi_inputs *inputs, const char *path, char *head)
             "%s is nothing the doctor reads: a trace of PyTorch's profiler, a recording of Tandem (docs/recorder.md), a log of "
             "NCCL_DEBUG=INFO or a dump of PyTorch's flight recorder was expected", path);
     return add(inputs, kind, path);
+}
+
+/* Why there is nothing to look at, and what in the folders comes nearest. */
+static tdm_status fail_empty(const tdmi_inputs *inputs, const char *path)
+{
+    static const char *const nothing = "no recording in %s, no log of NCCL, no trace or dump of PyTorch; %s%s";
+    char why[TDMI_ERROR_TEXT_MAX];
+    tdmi_flight_job job;
+    if (inputs->inside != NULL)
+        return tdmi_fail(TDM_ERR_BAD_FILE, "%s holds folders of traces, which are not entered, for each is of a job of its own; give one of them, such as %s", path,
+                         inputs->inside);
+    if (inputs->pickle == NULL)
+        return tdmi_fail(TDM_ERR_BAD_FILE, nothing, path, "a rank that ends well leaves no recording", "");
+    if (tdmi_flight_gather((const char *const *)&inputs->pickle, 1, &job) == TDM_OK) {
+        tdmi_flight_job_free(&job);
+        return tdmi_fail(TDM_ERR_BAD_FILE, nothing, path, "give it the dump itself: ", inputs->pickle);
+    }
+    snprintf(why, sizeof why, "%s", tdm_error_text());
+    return tdmi_fail(TDM_ERR_BAD_FILE, nothing, path, "of its pickles the first: ", why);
 }
 
 tdm_status tdmi_inputs_sort(const char *const *paths, int count, tdmi_inputs *out)
@@ -165,8 +198,7 @@ tdm_status tdmi_inputs_sort(const char *const *paths, int count, tdmi_inputs *ou
     for (int kind = 0; kind < TDMI_INPUT_KINDS; kind++)
         all += inputs.of[kind].count;
     if (status == TDM_OK && all == 0)
-        status = tdmi_fail(TDM_ERR_BAD_FILE, "no recording in %s, no log of NCCL, no trace or dump of PyTorch; a rank that ends well leaves no recording",
-                           count > 0 ? paths[0] : "nothing");
+        status = fail_empty(&inputs, count > 0 ? paths[0] : "nothing");
     if (status != TDM_OK) {
         tdmi_inputs_free(&inputs);
         return status;
@@ -182,5 +214,7 @@ void tdmi_inputs_free(tdmi_inputs *inputs)
             tdmi_free(inputs->of[kind].path[i]);
         tdmi_free(inputs->of[kind].path);
     }
+    tdmi_free(inputs->pickle);
+    tdmi_free(inputs->inside);
     *inputs = (tdmi_inputs){0};
 }
