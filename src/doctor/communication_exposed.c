@@ -10,17 +10,19 @@ typedef struct traffic {
     double nbytes;                 /* of an iteration */
     double busbw_gbps;             /* over all that is known */
     size_t alone;                  /* collectives that could not be lined up */
+    bool is_p2p;                   /* nothing but sends and receives */
 } traffic;
 
 static traffic look(const tdmi_case *c)
 {
-    traffic t = {0};
+    traffic t = {.is_p2p = true};
     double iterations = 0, bus_bytes = 0, bus_s = 0;
     for (size_t r = 0; r < c->job->ranks; r++)
         iterations += (double)c->job->rank[r].iterations;
     for (size_t i = 0; i < c->job->meetings && iterations > 0; i++) {
         const tdmi_meeting *m = &c->job->meeting[i];
         t.alone += !m->lined_up;
+        t.is_p2p &= strcmp(m->op, "send") == 0 || strcmp(m->op, "recv") == 0 || strcmp(m->op, "sendrecv") == 0;
         for (uint32_t p = m->first; p < m->first + m->count; p++) {
             const double ns = (double)(c->job->part[p].end_ns - c->job->part[p].start_ns);
             const double transfer_ns = (double)m->transfer_ns < ns ? (double)m->transfer_ns : ns;
@@ -49,9 +51,13 @@ static void say_speed(const tdmi_case *c, const traffic *t, const tdmi_gain *gai
         snprintf(text, 128, "; that is longer than it computes: %d ranks do the work of %.1f%s", ranks, speed, speed < 1 ? ", less than one process alone" : "");
 }
 
-static const char *advice(const tdmi_case *c)
+static const char *advice(const tdmi_case *c, bool is_p2p)
 {
     const tdmi_trace *trace = c->job->rank[0].trace;
+    if (is_p2p)
+        return "Between the stages of a pipeline: more micro-batches a step and an interleaved schedule (ScheduleInterleaved1F1B of torch.distributed.pipelining), "
+               "stages of equal time, isend and irecv (batch_isend_irecv) posted before the computation that hides them, activations sent in bf16; "
+               "put neighbouring stages on one host or behind the fastest link";
     if ((c->job->kinds & TDMI_JOB_FSDP) != 0)
         return "FSDP: forward_prefetch=True, backward_prefetch=BACKWARD_PRE, limit_all_gathers=True, wrap larger blocks, MixedPrecision(reduce_dtype="
                "torch.bfloat16), HYBRID_SHARD inside a host; check the link of the slowest hosts";
@@ -80,8 +86,8 @@ void tdmi_find_communication_exposed(tdmi_case *c, tdmi_findings *out)
     f.evidence = json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:I}", "exposed_pct", exposed, "overlapped_pct", hidden, "transfer_ms", t.transfer_ms,
                            "wait_ms", t.wait_ms, "megabytes", t.nbytes / 1e6, "busbw_gbps", t.busbw_gbps > 0 ? json_real(t.busbw_gbps) : json_null(),
                            "not_lined_up", (json_int_t)t.alone);
-    snprintf(f.text, sizeof f.text, "collectives take %.1f ms of an iteration%s; %.0f %% of the iteration they run with nothing to hide them, %.0f %% behind computation%s",
-             t.transfer_ms, t.alone > 0 ? " (waiting for ranks without a trace included)" : "", exposed, hidden, speed);
-    snprintf(f.advice, sizeof f.advice, "%s", advice(c));
+    snprintf(f.text, sizeof f.text, "%s take %.1f ms of an iteration%s; %.0f %% of the iteration they run with nothing to hide them, %.0f %% behind computation%s",
+             t.is_p2p ? "sends and receives" : "collectives", t.transfer_ms, t.alone > 0 ? " (waiting for ranks without a trace included)" : "", exposed, hidden, speed);
+    snprintf(f.advice, sizeof f.advice, "%s", advice(c, t.is_p2p));
     tdmi_findings_add(out, &f);
 }

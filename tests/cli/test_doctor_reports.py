@@ -162,6 +162,43 @@ def test_a_job_on_cpus_is_not_sent_to_look_at_infiniband(scratch):
     check(findings[0]["id"] == "communication_exposed" and "GLOO_SOCKET_IFNAME" in findings[0]["advice"] and "NCCL" not in findings[0]["advice"], "advice", findings)
 
 
+def test_69_two_files_that_claim_one_rank_are_named(scratch):
+    for name in ("first.json", "second.json"):
+        (scratch / name).write_text(json.dumps({"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [event("cpu_op", "aten::mm", 0, 90)]}))
+    for words in ([scratch], ["--diff", scratch, scratch], [scratch / "first.json", scratch / "second.json"]):
+        r = doctor(*words)
+        check(r.returncode == 3 and not r.stdout and all(word in r.stderr for word in ("first.json", "second.json", "rank 0")) and r.stderr.count("\n") == 1, words, r)
+    r = doctor("--hta", scratch)
+    check(r.returncode == 0 and "first.json" in r.stdout and "second.json" in r.stdout, "HTA's numbers", r)
+
+
+def test_a_job_of_sends_and_receives_is_not_told_of_ddp(scratch):
+    events = []
+    for s in range(3):
+        at = 100 * MS * s
+        launch, gemm = kernel("gemm", at + 20, 60 * MS, 7, 10 * s + 1)
+        call, transfer = kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", at + 60 * MS + 20, 39 * MS, 7, 10 * s + 2)
+        call["ts"] = launch["ts"] + 5
+        events += [step(s, at, 100 * MS), launch, gemm, call, transfer, event("cuda_runtime", "cudaDeviceSynchronize", at + 40, 99 * MS, correlation=10 * s + 3)]
+    f = next(iter(report_of(scratch / "pipeline", events)["findings"]), {})
+    check(f.get("id") == "communication_exposed" and "sends and receives" in f["text"] and "micro-batches" in f["advice"] and "DDP" not in f["advice"] and "hook" not in f["advice"], "advice", f)
+
+
+def test_an_optimizer_that_launches_in_a_loop_is_charged_with_the_time_of_the_host(scratch):
+    """40 ms of 100 go into launching 80 kernels of 4 us, each of which the device then waits for."""
+    events = []
+    for s in range(3):
+        at, n = 100 * MS * s, 1000 * s
+        events += [step(s, at, 100 * MS), event("cpu_op", "aten::mm", at + 5, 50), *kernel("gemm", at + 20, 55 * MS, 7, n)]
+        events += [event("user_annotation", "Optimizer.step#Adam.step", at + 56 * MS, 40 * MS)]
+        for k in range(80):
+            start = at + 56 * MS + 500 * k + 10
+            events += [event("cpu_op", "aten::add_", start - 8, 400), *kernel("vectorized_elementwise_kernel", start, 4, 7, n + k + 1)]
+    findings = {f["id"]: f for f in report_of(scratch / "loop", events)["findings"]}
+    f = findings.get("optimizer_not_fused", {"evidence": {}, "text": ""})
+    check(abs(f["evidence"].get("host_ms", 0) - 40) < 0.5 and abs(f["evidence"]["host_share_pct"] - 40) < 1 and f["evidence"]["kernels_ms"] < 1 and "40.0 ms of the host" in f["text"], "the optimizer", findings)
+
+
 def test_a_job_that_hardly_computes_is_not_called_healthy(scratch):
     for work, verdict, limit in ((90, "healthy: limited by computation", "compute"), (20, "though only 20 % of an iteration is computation", None)):
         events = []
