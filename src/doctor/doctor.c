@@ -14,13 +14,13 @@
 static void introduce(const tdmi_witnesses *all, tdm_doctor_report *report)
 {
     const tdmi_recording *first = &all->of[0].recording;
-    tdmi_report_say(report, "job %s: recordings of %zu of %d ranks%s%s", first->job, all->count, first->size, all->note[0] != '\0' ? "; " : "",
+    tdmi_report_wrap(report, 2, "job %s: recordings of %zu of %d ranks%s%s", first->job, all->count, first->size, all->note[0] != '\0' ? "; " : "",
                     all->note);
     const char *said = "";
     for (size_t w = 0; w < all->count; w++)
         if (all->of[w].recording.failed && strcmp(all->of[w].recording.error, said) != 0) {
             said = all->of[w].recording.error;
-            tdmi_report_say(report, "rank %d said: %s", all->of[w].recording.rank, said);
+            tdmi_report_wrap(report, 2, "rank %d said: %s", all->of[w].recording.rank, said);
         }
 }
 

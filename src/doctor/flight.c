@@ -85,7 +85,7 @@ static void say_ranks(const tdmi_lined_group *group, tdm_doctor_report *report)
             tdmi_call_text(last, what, sizeof what);
             tdmi_time_text(last->created_ns, when);
             tdmi_recorded_label_text(last, place);
-            tdmi_report_say(report, "  rank %-5d call %-6llu %-9s made %s  %s%s", group->member[m].rank, (unsigned long long)last->number,
+            tdmi_report_wrap(report, 4, "  rank %-5d call %-6llu %-9s made %s  %s%s", group->member[m].rank, (unsigned long long)last->number,
                             state_of(last), when, what, place);
             said++;
         }
@@ -102,7 +102,7 @@ static void say_table(const tdmi_lineup *lineup, tdm_doctor_report *report)
             tdmi_report_say(report, "and more groups in which ranks wait (--json has them)");
             return;
         }
-        tdmi_report_say(report, "group %s, %zu of %d ranks: where each is", group->name, group->members,
+        tdmi_report_wrap(report, 2, "group %s, %zu of %d ranks: where each is", group->name, group->members,
                         group->size > 0 ? group->size : (int)group->members);
         say_ranks(group, report);
         if (group->members > TABLE_RANKS)
@@ -132,13 +132,13 @@ static json_t *summary(const tdmi_flight_job *job, const tdmi_lineup *lineup)
 static void introduce(const tdmi_flight_job *job, tdm_doctor_report *report)
 {
     const tdmi_flight_dump *first = &job->dump[0];
-    tdmi_report_say(report, "PyTorch's flight recorder (format %s%s%s): dumps of %zu of %d ranks%s%s",
+    tdmi_report_wrap(report, 2, "PyTorch's flight recorder (format %s%s%s): dumps of %zu of %d ranks%s%s",
                     first->version[0] != '\0' ? first->version : "1", first->library[0] != '\0' ? ", NCCL " : "", first->library,
                     job->witnesses.count, job->world, job->witnesses.note[0] != '\0' ? "; " : "", job->witnesses.note);
     for (size_t i = 0; i < json_array_size(job->unread); i++)
-        tdmi_report_say(report, "left out: %s", json_string_value(json_array_get(job->unread, i)));
+        tdmi_report_wrap(report, 2, "left out: %s", json_string_value(json_array_get(job->unread, i)));
     if (job->sends_left_out > 0)
-        tdmi_report_say(report, "%lld sends and receives are not compared: a ring had gone round (TORCH_FR_BUFFER_SIZE)",
+        tdmi_report_wrap(report, 2, "%lld sends and receives are not compared: a ring had gone round (TORCH_FR_BUFFER_SIZE)",
                         (long long)job->sends_left_out);
 }
 

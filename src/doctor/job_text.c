@@ -2,46 +2,17 @@
 #include "doctor/job_report.h"
 
 #include "core/memory.h"
-#include "core/printable.h"
 #include "job/kernels.h"
 #include "job/syncs.h"
 
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#define COLUMNS 100
 #define BAR_CELLS 26
 /* Ranks beyond are left out of the table: the slowest are in the findings. */
 #define RANKS_MAX 32
 #define LIST_MAX 5
-
-/* Breaks lines between words; those after the first begin with `indent` blanks. */
-static void __attribute__((format(printf, 3, 4))) say_wrapped(tdm_doctor_report *report, int indent, const char *format, ...)
-{
-    char text[4096];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    tdmi_printable(text, false);
-    const char *at = text;
-    for (int line = 0; *at != '\0' || line == 0; line++) {
-        const int blanks = line > 0 ? indent : 0;
-        size_t room = (size_t)(COLUMNS - blanks), length = strlen(at);
-        if (length > room) {
-            length = room;
-            while (length > 0 && at[length] != ' ')
-                length--;
-            length = length > 0 ? length : room;
-        }
-        tdmi_report_say(report, "%*s%.*s", blanks, "", (int)length, at);
-        at += length;
-        while (*at == ' ')
-            at++;
-    }
-}
 
 static double ms(int64_t ns)
 {
@@ -100,21 +71,21 @@ static void introduce(const tdmi_case *c, tdm_doctor_report *report)
     const tdmi_job *job = c->job;
     char title[TDMI_JOB_TITLE_BYTES];
     tdmi_job_title(c, title);
-    say_wrapped(report, 2, "%s", title);
+    tdmi_report_wrap(report, 2, "%s", title);
     for (size_t i = 0; i < job->traces->note_count; i++)
-        say_wrapped(report, 2, "note: %s", job->traces->note[i]);
+        tdmi_report_wrap(report, 2, "note: %s", job->traces->note[i]);
     for (size_t r = 0; r < job->ranks; r++)
         for (size_t i = 0; i < job->rank[r].trace->note_count; i++)
-            say_wrapped(report, 2, "note: rank %d: %s", job->rank[r].number, job->rank[r].trace->note[i]);
+            tdmi_report_wrap(report, 2, "note: rank %d: %s", job->rank[r].number, job->rank[r].trace->note[i]);
     for (size_t r = 0; r < job->ranks; r++)
         if (job->rank[r].overlong > 0)
-            say_wrapped(report, 2, "note: rank %d: %zu kernels last longer than the whole trace and are left out", job->rank[r].number, job->rank[r].overlong);
+            tdmi_report_wrap(report, 2, "note: rank %d: %zu kernels last longer than the whole trace and are left out", job->rank[r].number, job->rank[r].overlong);
     for (size_t r = 0; r < job->ranks; r++)
         if (job->rank[r].out_of_range > 0)
-            say_wrapped(report, 2, "note: rank %d: %zu events start more than 73 years from zero, or last longer than a day, and are left out", job->rank[r].number,
+            tdmi_report_wrap(report, 2, "note: rank %d: %zu events start more than 73 years from zero, or last longer than a day, and are left out", job->rank[r].number,
                         job->rank[r].out_of_range);
     if (job->clock_spread_ns > 100000)
-        say_wrapped(report, 2, "note: clocks of the hosts are up to %.2f ms apart; set right by the ends of collectives", ms(job->clock_spread_ns));
+        tdmi_report_wrap(report, 2, "note: clocks of the hosts are up to %.2f ms apart; set right by the ends of collectives", ms(job->clock_spread_ns));
 }
 
 /* ---- the breakdown ---- */
@@ -180,10 +151,10 @@ static void phases_text(const tdmi_case *c, tdm_doctor_report *report)
         mean.loading_ns += s->loading_ns / (int64_t)c->job->ranks;
         mean.blocked_ns += s->blocked_ns / (int64_t)c->job->ranks;
     }
-    say_wrapped(report, 9, "on the   host: forward %.2f ms, backward %.2f, optimizer %.2f, loader %.2f, in calls that wait for the device %.2f", ms(mean.forward_ns),
+    tdmi_report_wrap(report, 9, "on the   host: forward %.2f ms, backward %.2f, optimizer %.2f, loader %.2f, in calls that wait for the device %.2f", ms(mean.forward_ns),
                 ms(mean.backward_ns), ms(mean.optimizer_ns), ms(mean.loading_ns), ms(mean.blocked_ns));
     if (c->job->on_device)
-        say_wrapped(report, 9, "on the device: forward %.2f ms, backward %.2f, optimizer %.2f", ms(mean.forward_gpu_ns), ms(mean.backward_gpu_ns),
+        tdmi_report_wrap(report, 9, "on the device: forward %.2f ms, backward %.2f, optimizer %.2f", ms(mean.forward_gpu_ns), ms(mean.backward_gpu_ns),
                     ms(mean.optimizer_gpu_ns));
 }
 
@@ -237,7 +208,7 @@ static void traffic_text(const tdmi_case *c, tdm_doctor_report *report)
             snprintf(rate, sizeof rate, ", %.1f GB/s (bus %.1f)", t->algbw_gbps, t->busbw_gbps);
         if (t->seen < t->group_size)
             snprintf(seen, sizeof seen, ", seen on %d", t->seen);
-        say_wrapped(report, 4, "  %lld x %s of %s, %d rank%s%s: %.3f ms%s, %s", (long long)t->count, t->op, size_text(t->nbytes, size), t->group_size,
+        tdmi_report_wrap(report, 4, "  %lld x %s of %s, %d rank%s%s: %.3f ms%s, %s", (long long)t->count, t->op, size_text(t->nbytes, size), t->group_size,
                     t->group_size == 1 ? "" : "s", seen, ms(t->transfer_ns), rate, wait);
     }
     if (count > LIST_MAX)
@@ -272,7 +243,7 @@ static void launches_text(const tdmi_case *c, tdm_doctor_report *report)
         }
     }
     if (rank >= 0)
-        say_wrapped(report, 2, "launching: %.1f us from a call to its kernel, %.0f in a stream's queue on average, at most %lld (rank %d)",
+        tdmi_report_wrap(report, 2, "launching: %.1f us from a call to its kernel, %.0f in a stream's queue on average, at most %lld (rank %d)",
                     (double)least.delay_ns / 1e3, least.queue_mean, (long long)least.queue_most, rank);
 }
 
@@ -285,7 +256,7 @@ static void syncs_text(const tdmi_case *c, tdm_doctor_report *report)
         tdmi_report_say(report, "the host waits for the device");
     for (size_t i = 0; i < syncs.count && i < LIST_MAX; i++) {
         const tdmi_sync_site *s = &syncs.of[i];
-        say_wrapped(report, 4, "  %lld x, %.2f ms in all: %.60s%s%.60s%s%.200s", (long long)s->count, ms(s->blocked_ns), s->call, s->op[0] != '\0' ? " in " : "",
+        tdmi_report_wrap(report, 4, "  %lld x, %.2f ms in all: %.60s%s%.60s%s%.200s", (long long)s->count, ms(s->blocked_ns), s->call, s->op[0] != '\0' ? " in " : "",
                     s->op, s->line != NULL ? " at " : "", s->line != NULL ? s->line : "");
     }
     tdmi_syncs_free(&syncs);
@@ -311,19 +282,19 @@ static void findings_text(const tdmi_case *c, const tdmi_findings *findings, tdm
     tdmi_report_say(report, "%s", "");
     for (size_t i = 0; i < findings->count; i++) {
         const tdmi_finding *f = &findings->of[i];
-        say_wrapped(report, 3, "%zu. %s: %s.", i + 1, f->id, f->text);
-        say_wrapped(report, 3, "   To gain: %.0f %% of an iteration (%.0f to %.0f), by replaying it without: %.2f ms instead of %.2f.", f->gain.pct, f->gain.low,
+        tdmi_report_wrap(report, 3, "%zu. %s: %s.", i + 1, f->id, f->text);
+        tdmi_report_wrap(report, 3, "   To gain: %.0f %% of an iteration (%.0f to %.0f), by replaying it without: %.2f ms instead of %.2f.", f->gain.pct, f->gain.low,
                     f->gain.high, ms(f->gain.without_ns), ms(c->model->now_ns));
-        say_wrapped(report, 3, "   %s. More: docs/findings/%s.md", f->advice, f->id);
+        tdmi_report_wrap(report, 3, "   %s. More: docs/findings/%s.md", f->advice, f->id);
     }
     if (findings->count > 0)
         return;
     if (c->model->now_ns <= 0)
         tdmi_report_say(report, "there is nothing in the trace that takes time: no operators, no kernels");
     else if (tdmi_case_computes(c))
-        say_wrapped(report, 0, "healthy: limited by computation; no cause has %.0f %% or more to gain", TDMI_GAIN_PCT_MIN);
+        tdmi_report_wrap(report, 0, "healthy: limited by computation; no cause has %.0f %% or more to gain", TDMI_GAIN_PCT_MIN);
     else
-        say_wrapped(report, 0, "no cause has %.0f %% or more to gain, though only %.0f %% of an iteration is computation: see below where the rest goes",
+        tdmi_report_wrap(report, 0, "no cause has %.0f %% or more to gain, though only %.0f %% of an iteration is computation: see below where the rest goes",
                     TDMI_GAIN_PCT_MIN, tdmi_case_part_pct(c, offsetof(tdmi_split, compute_ns)));
 }
 
@@ -347,6 +318,6 @@ void tdmi_job_text(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor
     launches_text(c, report);
     syncs_text(c, report);
     memory_text(c, report);
-    say_wrapped(report, 2, "replay: a graph of %zu moments gives the measured iterations back within %.3f %%", tdmi_graph_nodes(c->model->graph),
+    tdmi_report_wrap(report, 2, "replay: a graph of %zu moments gives the measured iterations back within %.3f %%", tdmi_graph_nodes(c->model->graph),
                 c->model->replay_error_pct < 0 ? -c->model->replay_error_pct : c->model->replay_error_pct);
 }

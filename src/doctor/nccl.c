@@ -51,18 +51,18 @@ static void say_ways(const tdmi_nccl_log *log, tdm_doctor_report *report)
     way ways[WAYS_MAX];
     const size_t count = collect_ways(log, ways);
     for (size_t w = 0; w < count; w++)
-        tdmi_report_say(report, "  %s/%s%s: %" PRId64 " pairs, %" PRId64 " channels", tdmi_nccl_kind_name[ways[w].kind], ways[w].name,
+        tdmi_report_wrap(report, 4, "  %s/%s%s: %" PRId64 " pairs, %" PRId64 " channels", tdmi_nccl_kind_name[ways[w].kind], ways[w].name,
                         ways[w].gdr ? " with GPUDirect RDMA" : "", ways[w].pairs, ways[w].channels);
 }
 
 static void say_choices(const tdmi_nccl_log *log, tdm_doctor_report *report)
 {
     for (uint32_t c = 0; c < log->choices && c < 12; c++)
-        tdmi_report_say(report, "  %s%s%" PRId64 " bytes: %s %s, %" PRId64 " times", log->choice[c].op,
+        tdmi_report_wrap(report, 4, "  %s%s%" PRId64 " bytes: %s %s, %" PRId64 " times", log->choice[c].op,
                         log->choice[c].op[0] != '\0' ? " of " : "", log->choice[c].nbytes, log->choice[c].algorithm,
                         log->choice[c].protocol, log->choice[c].count);
     if (log->choices > 12)
-        tdmi_report_say(report, "  and %u more sizes (--json has them)", log->choices - 12);
+        tdmi_report_wrap(report, 4, "  and %u more sizes (--json has them)", log->choices - 12);
 }
 
 static void introduce(const tdmi_nccl_log *log, tdm_doctor_report *report)
@@ -81,11 +81,11 @@ static void introduce(const tdmi_nccl_log *log, tdm_doctor_report *report)
         snprintf(ranks, sizeof ranks, "%" PRId64 " ranks, %u of them in the log", ranks_of(log), comm->members);
     else
         snprintf(ranks, sizeof ranks, "no communicator was made whole, %u process%s in the log", log->processes, log->processes == 1 ? "" : "es");
-    tdmi_report_say(report, "NCCL %s%s%s: %s, on %u host%s, %u communicator%s%s%s", version, log->cuda[0] != '\0' ? ", CUDA " : "", log->cuda, ranks,
+    tdmi_report_wrap(report, 2, "NCCL %s%s%s: %s, on %u host%s, %u communicator%s%s%s", version, log->cuda[0] != '\0' ? ", CUDA " : "", log->cuda, ranks,
                     log->hosts, log->hosts == 1 ? "" : "s", log->comms, log->comms == 1 ? "" : "s", rings, coll);
     for (uint32_t h = 0; h < log->hosts && h < 8; h++) {
         const tdmi_nccl_host *host = &log->host[h];
-        tdmi_report_say(report, "  %s: %s%s%s%s%s%s", host->name, host->network[0] != '\0' ? "network " : "network not named",
+        tdmi_report_wrap(report, 4, "  %s: %s%s%s%s%s%s", host->name, host->network[0] != '\0' ? "network " : "network not named",
                         host->network, host->adapters[0] != '\0' ? ", " : "", host->adapters,
                         host->sockets[0] != '\0'     ? ", sockets on "
                         : host->bootstrap[0] != '\0' ? ", bootstrap on "
@@ -93,11 +93,11 @@ static void introduce(const tdmi_nccl_log *log, tdm_doctor_report *report)
                         host->sockets[0] != '\0' ? host->sockets : host->bootstrap);
     }
     if (log->hosts > 8)
-        tdmi_report_say(report, "  and %u more hosts", log->hosts - 8);
+        tdmi_report_wrap(report, 4, "  and %u more hosts", log->hosts - 8);
     say_ways(log, report);
     say_choices(log, report);
     if (log->not_kept > 0)
-        tdmi_report_say(report, "  the log has more than fits: %" PRId64 " entries were not kept", log->not_kept);
+        tdmi_report_wrap(report, 4, "  the log has more than fits: %" PRId64 " entries were not kept", log->not_kept);
 }
 
 static json_t *hosts_json(const tdmi_nccl_log *log)

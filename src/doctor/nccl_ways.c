@@ -93,5 +93,6 @@ void tdmi_nccl_add(tdm_doctor_report *report, const char *id, tdmi_severity seve
     report->failed |= json_object_set_new(evidence, "not_when", json_string(not_when)) != 0;
     report->failed |= json_object_set_new(evidence, "source", json_string(source)) != 0;
     tdmi_report_add(report, id, severity, rank >= 0 && rank <= INT32_MAX ? (int)rank : -1, evidence, set, text);
-    tdmi_report_say(report, "   Not when: %s.\n   Source: %s; docs/findings/%s.md", not_when, source, id);
+    tdmi_report_wrap(report, 3, "   Not when: %s.", not_when);
+    tdmi_report_wrap(report, 3, "   Source: %s; docs/findings/%s.md", source, id);
 }

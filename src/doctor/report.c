@@ -1,4 +1,7 @@
 /* report.c - the two faces of a report. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "doctor/report.h"
 
 #include "core/memory.h"
@@ -6,7 +9,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define COLUMNS 100
 
 void tdmi_report_say(tdm_doctor_report *report, const char *format, ...)
 {
@@ -35,6 +41,44 @@ void tdmi_report_say(tdm_doctor_report *report, const char *format, ...)
     report->text[report->text_nbytes] = '\0';
 }
 
+/* How many bytes of a text go on a line of so many columns: up to the last blank behind a word, or as much as fits of a word that is longer. */
+static size_t line_length(const char *text, size_t columns)
+{
+    size_t at = 0, blank = 0;
+    for (bool word = false; text[at] != '\0'; at++) {
+        const bool begins = ((unsigned char)text[at] & 0xc0) != 0x80; /* a letter, of which there may be more bytes */
+        if (text[at] == ' ' && word)
+            blank = at;
+        if (begins && columns-- == 0)
+            return blank > 0 ? blank : at;
+        word |= text[at] != ' ';
+    }
+    return at;
+}
+
+void tdmi_report_wrap(tdm_doctor_report *report, int indent, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    const int nbytes = vasprintf(&text, format, args);
+    va_end(args);
+    if (nbytes < 0) {
+        report->failed = true;
+        return;
+    }
+    tdmi_printable(text, false);
+    const char *at = text;
+    do {
+        const int blanks = at > text ? indent : 0;
+        const size_t length = line_length(at, (size_t)(COLUMNS - blanks));
+        tdmi_report_say(report, "%*s%.*s", blanks, "", (int)length, at);
+        at += length;
+        at += strspn(at, " ");
+    } while (*at != '\0');
+    free(text);
+}
+
 void tdmi_report_add(tdm_doctor_report *report, const char *id, tdmi_severity severity, int rank, json_t *evidence, const char *advice,
                      const char *text)
 {
@@ -42,7 +86,8 @@ void tdmi_report_add(tdm_doctor_report *report, const char *id, tdmi_severity se
                                 severity == TDMI_ERROR ? "error" : "warning", "rank", rank >= 0 ? json_integer(rank) : json_null(),
                                 "evidence", evidence, "text", text, "advice", advice, "gain_pct", "gain_pct_low", "gain_pct_high", "verified");
     report->failed |= finding == NULL || json_array_append_new(report->findings, finding) != 0;
-    tdmi_report_say(report, "%zu. %s.\n   %s.", json_array_size(report->findings), text, advice);
+    tdmi_report_wrap(report, 3, "%zu. %s.", json_array_size(report->findings), text);
+    tdmi_report_wrap(report, 3, "   %s.", advice);
 }
 
 void tdmi_recorded_label_text(const tdmi_recorded_call *call, char text[TDMI_LABEL_TEXT_BYTES])

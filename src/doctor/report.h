@@ -22,8 +22,10 @@ struct tdm_doctor_report {
 /* A finding: `rank` in the world, -1 none; takes evidence. text and advice: whole sentences without a full stop. */
 void tdmi_report_add(tdm_doctor_report *report, const char *id, tdmi_severity severity, int rank, json_t *evidence, const char *advice,
                      const char *text);
-/* A line of the text. */
+/* A line of the text, as it is: a row of a table. */
 void tdmi_report_say(tdm_doctor_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same within 100 columns, broken between words; lines after the first begin with `indent` blanks. */
+void tdmi_report_wrap(tdm_doctor_report *report, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- one file each ---- */
 void tdmi_find_mismatched_calls(const tdmi_lineup *lineup, tdm_doctor_report *report);

@@ -24,6 +24,17 @@ static double pct(double part, double whole)
     return whole != 0 ? 100 * part / whole : 0;
 }
 
+/* Columns that the widest rank takes; up to 10 fit. */
+static int rank_columns(const tdmi_hta_figures *figures)
+{
+    int columns = 4;
+    for (size_t r = 0; r < figures->rank_count; r++) {
+        const int needed = snprintf(NULL, 0, "%d", figures->rank[r].rank);
+        columns = needed > columns ? needed : columns;
+    }
+    return columns;
+}
+
 /* A paragraph, broken at blanks before the 100th column; lines after the first are indented. */
 static void put_paragraph(FILE *file, const char *head, const char *text)
 {
@@ -76,11 +87,12 @@ static void put_temporal(FILE *file, const tdmi_hta_figures *figures)
     fputs("\nTemporal breakdown\n", file);
     if (figures->error[TDMI_HTA_METRIC_TEMPORAL] != NULL)
         failed(file, figures, TDMI_HTA_METRIC_TEMPORAL);
-    fputs("  rank       in all         idle      %      compute      %        other      %  compute, unrounded\n", file);
+    const int wide = rank_columns(figures);
+    fprintf(file, "  %*s       in all         idle      %%      compute      %%        other      %% compute, exact\n", wide, "rank");
     for (size_t r = 0; r < figures->rank_count; r++) {
         const tdmi_hta_temporal_figures *t = &figures->rank[r].temporal, *exact = &figures->rank[r].temporal_exact;
         if (t->any)
-            fprintf(file, "  %4d %12.0f %12.0f %6.2f %12.0f %6.2f %12.0f %6.2f %20.3f\n", figures->rank[r].rank, t->span_ns / 1e3, t->idle_ns / 1e3,
+            fprintf(file, "  %*d %12.0f %12.0f %6.2f %12.0f %6.2f %12.0f %6.2f %14.3f\n", wide, figures->rank[r].rank, t->span_ns / 1e3, t->idle_ns / 1e3,
                     pct(t->idle_ns, t->span_ns), t->compute_ns / 1e3, pct(t->compute_ns, t->span_ns), t->non_compute_ns / 1e3,
                     pct(t->non_compute_ns, t->span_ns), exact->compute_ns / 1e3);
     }
@@ -88,13 +100,14 @@ static void put_temporal(FILE *file, const tdmi_hta_figures *figures)
 
 static void put_overlap(FILE *file, const tdmi_hta_figures *figures)
 {
-    fputs("\nCommunication beside computation, % of communication\n  rank      HTA   unrounded\n", file);
+    const int wide = rank_columns(figures);
+    fprintf(file, "\nCommunication beside computation, %% of communication\n  %*s      HTA   unrounded\n", wide, "rank");
     for (size_t r = 0; r < figures->rank_count; r++) {
         const tdmi_hta_rank_figures *rank = &figures->rank[r];
         if (isnan(rank->overlap_pct))
-            fprintf(file, "  %4d        -           -  (no communication)\n", rank->rank);
+            fprintf(file, "  %*d        -           -  (no communication)\n", wide, rank->rank);
         else
-            fprintf(file, "  %4d %8.2f %11.2f\n", rank->rank, rank->overlap_pct, rank->overlap_exact_pct);
+            fprintf(file, "  %*d %8.2f %11.2f\n", wide, rank->rank, rank->overlap_pct, rank->overlap_exact_pct);
     }
 }
 
@@ -121,11 +134,12 @@ static void put_idle(FILE *file, const tdmi_hta_figures *figures)
     fputs("\nGaps between the kernels of a stream, by cause\n", file);
     if (failed(file, figures, TDMI_HTA_METRIC_IDLE))
         return;
-    fputs("  rank  stream    host wait  kernel wait        other\n", file);
+    const int wide = rank_columns(figures);
+    fprintf(file, "  %*s  stream    host wait  kernel wait        other\n", wide, "rank");
     for (size_t r = 0; r < figures->rank_count; r++)
         for (size_t i = 0; i < figures->rank[r].idle_count; i++) {
             const tdmi_hta_idle_figures *s = &figures->rank[r].idle[i];
-            fprintf(file, "  %4d %7lld %12.0f %12.0f %12.0f\n", figures->rank[r].rank, (long long)s->stream, s->ns[0] / 1e3, s->ns[1] / 1e3, s->ns[2] / 1e3);
+            fprintf(file, "  %*d %7lld %12.0f %12.0f %12.0f\n", wide, figures->rank[r].rank, (long long)s->stream, s->ns[0] / 1e3, s->ns[1] / 1e3, s->ns[2] / 1e3);
         }
 }
 
@@ -166,11 +180,12 @@ static void put_queues(FILE *file, const tdmi_hta_figures *figures)
     fputs("\nOperations waiting on a stream\n", file);
     if (failed(file, figures, TDMI_HTA_METRIC_QUEUE))
         return;
-    fputs("  rank  stream      points       mean        std        min        50%        max\n", file);
+    const int wide = rank_columns(figures);
+    fprintf(file, "  %*s  stream      points       mean        std        min        50%%        max\n", wide, "rank");
     for (size_t r = 0; r < figures->rank_count; r++) {
         for (size_t i = 0; i < figures->rank[r].queue_count; i++) {
             const tdmi_hta_describe *q = &figures->rank[r].queue[i].length;
-            fprintf(file, "  %4d %7lld %11.0f %10.2f %10.2f %10.0f %10.1f %10.0f\n", figures->rank[r].rank, (long long)figures->rank[r].queue[i].stream, q->count,
+            fprintf(file, "  %*d %7lld %11.0f %10.2f %10.2f %10.0f %10.1f %10.0f\n", wide, figures->rank[r].rank, (long long)figures->rank[r].queue[i].stream, q->count,
                     q->mean, q->std, q->min, q->half, q->max);
         }
         if (figures->rank[r].was_full)
@@ -182,11 +197,12 @@ static void put_queues(FILE *file, const tdmi_hta_figures *figures)
 
 static void put_bandwidths(FILE *file, const tdmi_hta_figures *figures)
 {
-    fputs("\nBandwidth of copies, GB/s\n  rank  kind               points       mean        std        50%        max\n", file);
+    const int wide = rank_columns(figures);
+    fprintf(file, "\nBandwidth of copies, GB/s\n  %*s  kind               points       mean        std        50%%        max\n", wide, "rank");
     for (size_t r = 0; r < figures->rank_count; r++)
         for (size_t i = 0; i < figures->rank[r].bandwidth_count; i++) {
             const tdmi_hta_describe *b = &figures->rank[r].bandwidth[i].gbps;
-            fprintf(file, "  %4d  %-14s %10.0f %10.3f %10.3f %10.3f %10.3f\n", figures->rank[r].rank, figures->rank[r].bandwidth[i].name, b->count, b->mean,
+            fprintf(file, "  %*d  %-14s %10.0f %10.3f %10.3f %10.3f %10.3f\n", wide, figures->rank[r].rank, figures->rank[r].bandwidth[i].name, b->count, b->mean,
                     b->std, b->half, b->max);
         }
 }
@@ -194,10 +210,11 @@ static void put_bandwidths(FILE *file, const tdmi_hta_figures *figures)
 static void put_launches(FILE *file, const tdmi_hta_figures *figures)
 {
     char longest[32];
-    fputs("\nLaunches\n  rank      count     call sum   kernel sum    delay sum  delay max  short kernels  slow calls  late\n", file);
+    const int wide = rank_columns(figures);
+    fprintf(file, "\nLaunches\n  %*s    count     call sum   kernel sum    delay sum delay max short kernels slow calls late\n", wide, "rank");
     for (size_t r = 0; r < figures->rank_count; r++) {
         const tdmi_hta_launch_figures *l = &figures->rank[r].launches;
-        fprintf(file, "  %4d %10.0f %12.0f %12.0f %12.0f %10s %14.0f %11.0f %5.0f\n", figures->rank[r].rank, l->count, l->cpu_ns / 1e3, l->gpu_ns / 1e3,
+        fprintf(file, "  %*d %8.0f %12.0f %12.0f %12.0f %9s %13.0f %10.0f %4.0f\n", wide, figures->rank[r].rank, l->count, l->cpu_ns / 1e3, l->gpu_ns / 1e3,
                 l->delay_ns / 1e3, us(l->delay_max_ns, longest), l->short_kernels, l->slow_calls, l->late_kernels);
     }
 }

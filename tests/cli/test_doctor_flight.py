@@ -62,6 +62,15 @@ for version in ("2.1", "2.4", "2.5", "2.9", "1.5", "list"):
     report = on([good + [waits], good], version=version)
     expect(f"version {version}", report, "missing_call", "rank 1 never made call 5 of group")
 
+# ---- the text for people ----
+with tempfile.TemporaryDirectory() as folder:
+    write(folder, [good + [waits], good + [waits], good, good + [waits]])
+    run = subprocess.run([tandem, "doctor", folder], capture_output=True, text=True)
+    check(run.returncode == 0 and max(map(len, run.stdout.splitlines())) <= 100, "100 columns", run.stdout)
+    finding = doctor(folder)["findings"][0]
+    check(all(sentence in " ".join(run.stdout.split()) for sentence in (finding["text"], finding["advice"])), "and nothing is lost", run.stdout)
+    check("\n   " in run.stdout, "following lines are indented", run.stdout)
+
 # ---- healthy ----
 check(on([good] * 4)["findings"] == [], "healthy")
 check(on([good, good + good])["findings"] == [], "a rank that is ahead with calls that are over")
@@ -134,7 +143,7 @@ with tempfile.TemporaryDirectory() as folder:
     for name in os.listdir(folder):
         os.rename(f"{folder}/{name}", f"{folder}/{name.replace('0', 'zero').replace('1', 'one')}.pickle")
     run = subprocess.run([tandem, "doctor", folder], capture_output=True, text=True)
-    check("got their ranks by the order of files" in run.stdout, "names without a rank", run.stdout)
+    check("got their ranks by the order of files" in " ".join(run.stdout.split()), "names without a rank", run.stdout)
 with tempfile.TemporaryDirectory() as folder:
     paths = write(folder, [good + [waits], good, good + [waits]])
     whole = open(paths[2], "rb").read()
@@ -168,6 +177,16 @@ with tempfile.TemporaryDirectory() as folder:
             check(run.returncode == 3 and run.stderr.count("\n") == 1 and path in run.stderr, f"attack, protocol {protocol}", run.stderr)
             if protocol >= 2 or not isinstance(attack, Attack):
                 check(("GLOBAL" in run.stderr) and "at byte" in run.stderr and "nothing of it was run" in run.stderr, f"attack, protocol {protocol}: named", run.stderr)
+            run = subprocess.run([tandem, "doctor", folder], capture_output=True, text=True)
+            check(run.returncode == 3 and run.stderr.count("\n") == 1 and (protocol < 2 or (path in run.stderr and "nothing of it was run" in run.stderr)),
+                  f"a folder with an attack alone, protocol {protocol}", run.stderr)
+    for name in ("1", "2"):
+        with open(f"{folder}/nccl_trace_rank_{name}", "wb") as file:
+            file.write(b"\x80\x02}(X\x09\x00\x00\x00pg_config")
+    run = subprocess.run([tandem, "doctor", f"{folder}/nccl_trace_rank_1", f"{folder}/nccl_trace_rank_2"], capture_output=True, text=True)
+    check(run.returncode == 3 and "nccl_trace_rank_1" in run.stderr and "nccl_trace_rank_2" not in run.stderr, "of several damaged dumps the first is named", run.stderr)
+    for name in ("1", "2"):
+        os.unlink(f"{folder}/nccl_trace_rank_{name}")
     check(not os.path.exists("/tmp/tandem-was-here"), "nothing was run")
     for bomb in (b"\x80\x02" + b"(" * 100000, b"\x80\x02]" + b"q\x00h\x00" * 50000 + b".", b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f", b"\x80\x02]q\x00(" + b"h\x00" * 100000 + b"e.",
                  b"\x80\x02}" + b"(X\x07\x00\x00\x00entriesN" * 1000 + b"u.", b"\x80\x02r\xff\xff\xff\xff.", b"\x80\x02X\xff\xff\xff\xff", b"\x80\x02" + b"]" * 2000000):

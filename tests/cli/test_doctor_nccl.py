@@ -39,6 +39,20 @@ def ids(report):
     return [f["id"] for f in report["findings"]]
 
 
+def wraps(log, what):
+    """The text for people is within 100 columns, and no sentence of the report is lost on the way."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(f"{folder}/nccl.log", "w") as file:
+            file.write(log)
+        text = subprocess.run([tandem, "doctor", f"{folder}/nccl.log"], capture_output=True, text=True).stdout
+        report = json.loads(subprocess.run([tandem, "doctor", "--json", f"{folder}/nccl.log"], capture_output=True, text=True).stdout)
+    check(max(map(len, text.splitlines())) <= 100, f"{what}: 100 columns", text)
+    joined = " ".join(text.split())
+    for f in report["findings"]:
+        for sentence in (f["text"], f["advice"], f["evidence"]["not_when"], f["evidence"]["source"]):
+            check(" ".join(sentence.split()) in joined, f"{what}: in the text: {sentence}", text)
+
+
 def found(name, job, *expected, also=(), **evidence):
     """The job's log gives exactly one finding `name`, whose text has the expected words, and at most those of `also` beside it."""
     report = doctor(job.text())
@@ -49,6 +63,7 @@ def found(name, job, *expected, also=(), **evidence):
     check(hits and hits[0]["evidence"]["not_when"] and hits[0]["evidence"]["source"] and os.path.exists(page), f"{name}: not when, source, page")
     for word in expected:
         check(hits and word in hits[0]["text"] + " | " + hits[0]["advice"], f"{name} says '{word}'", hits[0]["text"] + " | " + hits[0]["advice"] if hits else "")
+    wraps(job.text(), name)
     for key, value in evidence.items():
         check(hits and hits[0]["evidence"].get(key) == value, f"{name} evidence {key}", str(hits[0]["evidence"]) if hits else "")
     return hits[0] if hits else None
@@ -64,6 +79,7 @@ def silent(what, job):
 for version in VERSIONS:
     n = number(version)
     report = silent("healthy", Job(version=version, choices=True))
+    wraps(Job(version=version, choices=True).text(), version)
     nccl = report["nccl"]
     check(report["ranks"] == 4 and report["breakdown"] == [] and report["iterations"] is None, f"{version} head", str(report["ranks"]))
     check(nccl["version"] == version and nccl["cuda"].startswith("12"), f"{version} version", nccl["version"])

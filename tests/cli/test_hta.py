@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 METRICS = ("temporal_breakdown", "comm_comp_overlap", "idle_time_breakdown", "queue_length_summary", "blocked_on_full_queue", "memory_bw_summary",
@@ -120,6 +121,14 @@ def own(tandem, root):
     r = run(corpus / "whole_us")
     if r.returncode != 0 or "Temporal breakdown" not in r.stdout or "(no communication)" in r.stdout or max(map(len, r.stdout.splitlines())) > 100:
         yield f"text: exit code {r.returncode}: {r.stdout}{r.stderr}"
+    with tempfile.TemporaryDirectory() as folder:
+        trace = json.loads((corpus / "whole_us").read_text())
+        trace["distributedInfo"] = {"rank": 2**31 - 1, "world_size": 2**31 - 1}
+        (Path(folder) / "last.json").write_text(json.dumps(trace))
+        r = run(folder)
+        rows = [line for line in r.stdout.splitlines() if line.startswith(f"  {2**31 - 1} ")]
+        if r.returncode != 0 or len(rows) < 4 or max(map(len, r.stdout.splitlines())) > 100:
+            yield f"the last rank there can be: exit code {r.returncode}: {r.stdout}{r.stderr}"
     r = run("/nowhere")
     if r.returncode != 3 or "/nowhere" not in r.stderr or r.stderr.count("\n") != 1:
         yield f"no file: exit code {r.returncode}: {r.stderr}"
