@@ -29,6 +29,56 @@ static const cli_option options[] = {
     CLI_LINT_OPTIONS(doctor_values),
 };
 
+/* What is looked at, and how; doctor does one of them. */
+enum { OF_FILES = 1, OF_HTA = 2, OF_DIFF = 4, OF_COMMAND = 8, OF_ATTACH = 16, OF_LINT = 32, OF_LIVE = OF_COMMAND | OF_ATTACH };
+
+static unsigned mode_of(const doctor_values *values, int command_words)
+{
+    return values->lint.script != NULL   ? OF_LINT
+           : values->live.attach != NULL ? OF_ATTACH
+           : command_words > 0           ? OF_COMMAND
+           : values->hta                 ? OF_HTA
+           : values->diff                ? OF_DIFF
+                                         : OF_FILES;
+}
+
+/* An option that would do nothing is a mistake: says so. */
+static bool fits_together(const doctor_values *values, unsigned mode)
+{
+    const struct {
+        const char *option;
+        bool given;
+        unsigned modes; /* in which it does something */
+        const char *belongs_to;
+    } rules[] = {
+        {"--hta", values->hta, OF_HTA, "traces, without --diff"},
+        {"--diff", values->diff, OF_DIFF, "two jobs' traces"},
+        {"--report", values->examine.page != NULL, OF_FILES | OF_LIVE, "the traces of one job"},
+        {"--memory", values->examine.memory_bytes > 0, ~(unsigned)OF_LINT, "traces"},
+        {"--iterations", values->live.iterations > 0, OF_LIVE, "-- COMMAND... and --attach PID|JOB"},
+        {"--keep-traces", values->live.keep != NULL, OF_LIVE, "-- COMMAND... and --attach PID|JOB"},
+        {"--shapes", values->live.shapes, OF_LIVE, "-- COMMAND... and --attach PID|JOB"},
+        {"--stacks", values->live.stacks, OF_LIVE, "-- COMMAND... and --attach PID|JOB"},
+        {"--timeout", values->live.timeout_s > 0, OF_LIVE, "-- COMMAND... and --attach PID|JOB"},
+        {"--stop", values->live.stop, OF_COMMAND, "-- COMMAND..."},
+        {"--attach", values->live.attach != NULL, OF_ATTACH, "a job that runs"},
+        {"--launch", values->lint.launch != NULL, OF_LINT, "--lint FILE.py"},
+        {"--env-file", values->lint.env_file != NULL, OF_LINT, "--lint FILE.py"},
+    };
+    const char *const where = mode == OF_LINT      ? "with --lint"
+                              : mode == OF_ATTACH  ? "with --attach"
+                              : mode == OF_COMMAND ? "with -- COMMAND..."
+                              : mode == OF_HTA     ? "with --hta"
+                              : mode == OF_DIFF    ? "with --diff"
+                                                   : "with files and folders";
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].given && (rules[i].modes & mode) == 0) {
+            fprintf(stderr, "tandem doctor: %s does nothing %s; it belongs to %s: leave one out\n", rules[i].option, where, rules[i].belongs_to);
+            return false;
+        }
+    return true;
+}
+
 static int print_hta(const cli_doctor_library *library, const doctor_values *values, const char *const *paths, int count)
 {
     tdm_hta_report *report;
@@ -49,16 +99,14 @@ static int run(int argc, char **argv)
     const int command_words = cli_doctor_live_words(argc, argv);
     if (!cli_parse(&cli_doctor, &argc, argv, &values, &exit_code))
         return exit_code;
-    if (cli_doctor_lint_asked(&values.lint))
-        return cli_doctor_lint(&values.lint, argc - 1 + (values.live.attach != NULL), values.json);
+    if (!fits_together(&values, mode_of(&values, command_words)))
+        return CLI_USAGE;
+    if (values.lint.script != NULL)
+        return cli_doctor_lint(&values.lint, argc - 1, values.json);
     if (values.live.attach != NULL || command_words > 0)
         return cli_doctor_live(values.live, &values.examine, argv + 1, argc - 1, command_words, values.json, values.quiet);
     if (argc < 2) {
         fprintf(stderr, "tandem doctor: nothing to look at; usage: tandem doctor [OPTIONS] DUMP... | --diff A B | --lint FILE.py | -- COMMAND...\n");
-        return CLI_USAGE;
-    }
-    if (values.hta && (values.diff || values.examine.page != NULL)) {
-        fprintf(stderr, "tandem doctor: --hta has neither --diff nor --report; ask for one at a time\n");
         return CLI_USAGE;
     }
     if (values.diff && argc != 3) {

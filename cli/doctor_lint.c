@@ -6,17 +6,12 @@
 
 #include <stdio.h>
 
-bool cli_doctor_lint_asked(const cli_lint_options *options)
-{
-    return options->script != NULL || options->launch != NULL || options->env_file != NULL;
-}
-
 int cli_doctor_lint(const cli_lint_options *options, int words, bool json)
 {
     cli_doctor_library library;
     tdm_lint_report *report;
-    if (options->script == NULL || words > 0) {
-        fprintf(stderr, "tandem doctor: --lint takes one script and nothing beside it; --launch and --env-file belong to it\n");
+    if (words > 0) {
+        fprintf(stderr, "tandem doctor: --lint takes one script and nothing beside it\n");
         return CLI_USAGE;
     }
     if (!cli_doctor_library_load(&library))

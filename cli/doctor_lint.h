@@ -18,9 +18,7 @@ typedef struct cli_lint_options {
      "of a script: NAME=VALUE lines of the job's environment"},                                                                         \
     {"env", 0, "FILE", CLI_TEXT, offsetof(values, lint.env_file), NULL, 0, 0, NULL, NULL, "the same as --env-file"}
 
-/* One of the options was given. */
-bool cli_doctor_lint_asked(const cli_lint_options *options);
-/* words: what else was given to look at; there may be nothing. Gives the exit code. */
+/* A script is given. words: what else was given to look at; there may be nothing. Gives the exit code. */
 int cli_doctor_lint(const cli_lint_options *options, int words, bool json);
 
 #endif

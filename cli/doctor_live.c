@@ -49,6 +49,10 @@ int cli_doctor_live(tdm_live_options options, const tdm_doctor_options *how, cha
     }
     if (!cli_doctor_library_load(&library))
         return CLI_FAILED;
+    tdm_live_options defaults;
+    library.live_options_init(&defaults);
+    options.iterations = options.iterations > 0 ? options.iterations : defaults.iterations;
+    options.timeout_s = options.timeout_s > 0 ? options.timeout_s : defaults.timeout_s;
     options.argv = options.attach == NULL ? (const char *const *)arguments : NULL;
     options.output_to_errors = json;
     options.say = quiet ? NULL : say;
