@@ -35,6 +35,6 @@ tdm_status compute(small_job *job);
 void end_job(small_job *job);
 
 /* Figures are ns, tests speak us. */
-#define assert_us(ns, us) assert_true((ns) == 1000.0 * (us))
+#define assert_us(ns, us) assert_true((double)(ns) == 1000.0 * (us))
 
 #endif
