@@ -70,6 +70,14 @@ static int stay(void)
     return 0;
 }
 
+/* linger: until a signal ends it; says so first. */
+static int linger(void)
+{
+    say("ready\n");
+    sleep_ms(60000);
+    return 0;
+}
+
 /* escape: leaves a process behind that is out of its session, deaf to SIGTERM, and holds the output open. */
 static int escape(void)
 {
@@ -180,7 +188,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *what;
         int (*run)(void);
-    } plain[] = {{"binary", binary}, {"stay", stay}, {"escape", escape}, {"threads", threads}, {"meet", meet}, {"clock", clock_line}};
+    } plain[] = {{"binary", binary}, {"stay", stay}, {"linger", linger}, {"escape", escape}, {"threads", threads}, {"meet", meet}, {"clock", clock_line}};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(what, plain[i].what) == 0)
             return plain[i].run();
