@@ -130,6 +130,18 @@ void *tdmi_realloc(void *block, size_t nbytes, const char *label)
     return fresh;
 }
 
+void *tdmi_with_room(void *block, size_t count, size_t *capacity, size_t size, const char *label)
+{
+    enum { FIRST = 16 };
+    if (count < *capacity)
+        return block;
+    const size_t more = *capacity * 2 + FIRST;
+    void *larger = tdmi_realloc(block, more < SIZE_MAX / size ? more * size : SIZE_MAX, label);
+    if (larger != NULL)
+        *capacity = more;
+    return larger;
+}
+
 char *tdmi_strdup(const char *text, const char *label)
 {
     size_t nbytes = strlen(text) + 1;

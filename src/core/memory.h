@@ -11,6 +11,9 @@ void *tdmi_calloc(size_t count, size_t size, const char *label);
 void *tdmi_realloc(void *block, size_t nbytes, const char *label);
 /* alignment: a power of two, at least 16. The block is freed with tdmi_free like any other. */
 void *tdmi_aligned_alloc(size_t alignment, size_t nbytes, const char *label);
+/* An array that grows: `block` with room for one more than its `count` elements of `size` bytes. That is the block itself while *capacity
+ * (elements) allows it, else a larger one, and *capacity is raised. NULL: no memory, and the old block stays. */
+void *tdmi_with_room(void *block, size_t count, size_t *capacity, size_t size, const char *label);
 char *tdmi_strdup(const char *text, const char *label);
 void tdmi_free(void *block); /* NULL is fine */
 

@@ -19,14 +19,10 @@ typedef struct rows {
 
 static tdm_status push(rows *to, const char *name, double count, double ns)
 {
-    if (to->count == to->capacity) {
-        const size_t capacity = to->capacity == 0 ? 256 : to->capacity * 2;
-        row *grown = tdmi_realloc(to->of, capacity * sizeof *grown, "doctor");
-        if (grown == NULL)
-            return TDM_ERR_NO_MEMORY;
-        to->of = grown;
-        to->capacity = capacity;
-    }
+    row *grown = tdmi_with_room(to->of, to->count, &to->capacity, sizeof *grown, "doctor");
+    if (grown == NULL)
+        return TDM_ERR_NO_MEMORY;
+    to->of = grown;
     to->of[to->count++] = (row){name, count, ns};
     return TDM_OK;
 }

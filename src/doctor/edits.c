@@ -26,14 +26,10 @@ tdm_status tdmi_edits_create(const tdmi_job *job, tdmi_edits *out)
 
 tdm_status tdmi_edits_add(tdmi_edits *edits, const tdmi_edit *edit, uint32_t *out)
 {
-    if (edits->count == edits->capacity) {
-        const size_t capacity = edits->capacity * 2 + 8;
-        tdmi_edit *more = tdmi_realloc(edits->edit, capacity * sizeof *more, "doctor");
-        if (more == NULL)
-            return TDM_ERR_NO_MEMORY;
-        edits->edit = more;
-        edits->capacity = capacity;
-    }
+    tdmi_edit *more = tdmi_with_room(edits->edit, edits->count, &edits->capacity, sizeof *more, "doctor");
+    if (more == NULL)
+        return TDM_ERR_NO_MEMORY;
+    edits->edit = more;
     edits->edit[edits->count] = *edit;
     *out = (uint32_t)edits->count++;
     return TDM_OK;

@@ -21,17 +21,13 @@ static tdmi_find *const all[] = {
 
 void tdmi_findings_add(tdmi_findings *findings, const tdmi_finding *finding)
 {
-    if (findings->count == findings->capacity) {
-        const size_t capacity = findings->capacity * 2 + 8;
-        tdmi_finding *more = tdmi_realloc(findings->of, capacity * sizeof *more, "doctor");
-        if (more == NULL) {
-            json_decref(finding->evidence);
-            findings->failed = true;
-            return;
-        }
-        findings->of = more;
-        findings->capacity = capacity;
+    tdmi_finding *more = tdmi_with_room(findings->of, findings->count, &findings->capacity, sizeof *more, "doctor");
+    if (more == NULL) {
+        json_decref(finding->evidence);
+        findings->failed = true;
+        return;
     }
+    findings->of = more;
     findings->failed |= finding->evidence == NULL;
     findings->of[findings->count++] = *finding;
 }

@@ -67,14 +67,9 @@ static tdm_status add_file(tdmi_witnesses *all, const char *path)
     tdmi_free(bytes);
     if (status != TDM_OK)
         return tdmi_fail_while(status, "reading %s", path);
-    if (all->count == all->capacity) {
-        tdmi_witness *more = tdmi_realloc(all->of, (all->capacity * 2 + 16) * sizeof *more, "recordings");
-        if (more != NULL) {
-            all->of = more;
-            all->capacity = all->capacity * 2 + 16;
-        }
-    }
-    next.path = all->count < all->capacity ? tdmi_strdup(path, "recording") : NULL;
+    tdmi_witness *more = tdmi_with_room(all->of, all->count, &all->capacity, sizeof *more, "recordings");
+    all->of = more != NULL ? more : all->of;
+    next.path = more != NULL ? tdmi_strdup(path, "recording") : NULL;
     if (next.path == NULL) {
         drop(&next);
         return TDM_ERR_NO_MEMORY;

@@ -56,15 +56,12 @@ static tdm_status list_kinds(const tdmi_job *job, kind **out, size_t *count_out)
             known = same_call(list[k].of, m) && same_ranks(job, list[k].of, m);
         if (known)
             continue;
-        if (count == capacity) {
-            kind *more = tdmi_realloc(list, (capacity * 2 + 16) * sizeof *more, "doctor");
-            if (more == NULL) {
-                status = TDM_ERR_NO_MEMORY;
-                break;
-            }
-            list = more;
-            capacity = capacity * 2 + 16;
+        kind *more = tdmi_with_room(list, count, &capacity, sizeof *more, "doctor");
+        if (more == NULL) {
+            status = TDM_ERR_NO_MEMORY;
+            break;
         }
+        list = more;
         size_t n = 0;
         for (size_t j = i; j < job->meetings; j++)
             if (compares(job, &job->meeting[j]) && same_call(&job->meeting[j], m) && same_ranks(job, &job->meeting[j], m))

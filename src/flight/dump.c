@@ -187,13 +187,10 @@ static tdm_status read_ranks(const tdmi_value *ranks, size_t *work, tdmi_flight_
         i += digits > 0 ? digits : 1;
         if (digits == 0 || rank < 0 || rank > INT32_MAX)
             continue;
-        if (group->ranks == capacity) {
-            capacity = capacity * 2 + 16;
-            int *more = tdmi_realloc(group->rank, capacity * sizeof *more, "flight dump");
-            if (more == NULL)
-                return TDM_ERR_NO_MEMORY;
-            group->rank = more;
-        }
+        int *more = tdmi_with_room(group->rank, group->ranks, &capacity, sizeof *more, "flight dump");
+        if (more == NULL)
+            return TDM_ERR_NO_MEMORY;
+        group->rank = more;
         group->rank[group->ranks++] = (int)rank;
     }
     return TDM_OK;

@@ -46,12 +46,10 @@ static tdm_status refuse(const machine *m, uint8_t opcode)
 
 static bool grow(void *array, size_t *capacity, size_t size)
 {
-    const size_t more = *capacity * 2 + 64;
-    void *grown = tdmi_realloc(*(void **)array, more * size, "flight dump");
+    void *grown = tdmi_with_room(*(void **)array, *capacity, capacity, size, "flight dump");
     if (grown == NULL)
         return false;
     *(void **)array = grown;
-    *capacity = more;
     return true;
 }
 

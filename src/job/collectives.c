@@ -162,13 +162,10 @@ static tdm_status kind_of(lists *all, const tdmi_rank *rank, uint32_t event, uin
             *out = k;
             return TDM_OK;
         }
-    if (all->kinds == all->kind_capacity) {
-        kind *more = tdmi_realloc(all->kind, (all->kind_capacity * 2 + 16) * sizeof *more, "job");
-        if (more == NULL)
-            return TDM_ERR_NO_MEMORY;
-        all->kind = more;
-        all->kind_capacity = all->kind_capacity * 2 + 16;
-    }
+    kind *more = tdmi_with_room(all->kind, all->kinds, &all->kind_capacity, sizeof *more, "job");
+    if (more == NULL)
+        return TDM_ERR_NO_MEMORY;
+    all->kind = more;
     all->kind[all->kinds] = next;
     *out = (uint32_t)all->kinds++;
     return TDM_OK;
@@ -181,13 +178,10 @@ static tdm_status add_item(lists *all, const tdmi_rank *rank, uint32_t place, ui
     const tdmi_collective *c = tdmi_event_collective(rank, event);
     if (tdmi_steps_are_cut(rank) && (called_ns < rank->iteration[0].start_ns || called_ns >= rank->iteration[rank->iterations - 1].end_ns))
         return TDM_OK; /* of the rests at both ends of the trace, whose length differs from rank to rank */
-    if (all->items == all->item_capacity) {
-        item *more = tdmi_realloc(all->item, (all->item_capacity * 2 + 64) * sizeof *more, "job");
-        if (more == NULL)
-            return TDM_ERR_NO_MEMORY;
-        all->item = more;
-        all->item_capacity = all->item_capacity * 2 + 64;
-    }
+    item *more = tdmi_with_room(all->item, all->items, &all->item_capacity, sizeof *more, "job");
+    if (more == NULL)
+        return TDM_ERR_NO_MEMORY;
+    all->item = more;
     item *next = &all->item[all->items];
     *next = (item){.part = {place, event, gpu, tdmi_event_start(rank, event), tdmi_event_end(rank, event)}};
     next->by_seq = c != NULL && c->seq >= 0 && c->seq < UINT32_MAX;

@@ -9,14 +9,10 @@ tdm_status tdmi_spans_add(tdmi_spans *spans, int64_t start_ns, int64_t end_ns)
 {
     if (end_ns <= start_ns)
         return TDM_OK;
-    if (spans->count == spans->capacity) {
-        const size_t capacity = spans->capacity * 2 + 64;
-        tdmi_span *more = tdmi_realloc(spans->of, capacity * sizeof *more, "spans");
-        if (more == NULL)
-            return TDM_ERR_NO_MEMORY;
-        spans->of = more;
-        spans->capacity = capacity;
-    }
+    tdmi_span *more = tdmi_with_room(spans->of, spans->count, &spans->capacity, sizeof *more, "spans");
+    if (more == NULL)
+        return TDM_ERR_NO_MEMORY;
+    spans->of = more;
     spans->of[spans->count++] = (tdmi_span){start_ns, end_ns};
     return TDM_OK;
 }

@@ -105,13 +105,10 @@ static tdm_status add(tdmi_syncs *syncs, const tdmi_sync_site *site)
             syncs->of[i].blocked_ns += site->blocked_ns;
             return TDM_OK;
         }
-    if (syncs->count == syncs->capacity) {
-        tdmi_sync_site *more = tdmi_realloc(syncs->of, (syncs->capacity * 2 + 16) * sizeof *more, "job");
-        if (more == NULL)
-            return TDM_ERR_NO_MEMORY;
-        syncs->of = more;
-        syncs->capacity = syncs->capacity * 2 + 16;
-    }
+    tdmi_sync_site *more = tdmi_with_room(syncs->of, syncs->count, &syncs->capacity, sizeof *more, "job");
+    if (more == NULL)
+        return TDM_ERR_NO_MEMORY;
+    syncs->of = more;
     syncs->of[syncs->count++] = *site;
     return TDM_OK;
 }

@@ -92,13 +92,10 @@ static tdm_status read_ranks(const tdmi_fields *f, int field, tdmi_process_group
         at = tdmi_skip_space(f->text, at);
         if (at >= v.end || tdmi_number_int(f->text + at, &rank) != TDMI_NUMBER_GOOD || rank < 0 || rank > INT32_MAX)
             break;
-        if (out->rank_count == capacity) {
-            capacity = capacity == 0 ? 8 : capacity * 2;
-            int32_t *grown = tdmi_realloc(out->rank, capacity * sizeof *grown, "trace groups");
-            if (grown == NULL)
-                return TDM_ERR_NO_MEMORY;
-            out->rank = grown;
-        }
+        int32_t *grown = tdmi_with_room(out->rank, out->rank_count, &capacity, sizeof *grown, "trace groups");
+        if (grown == NULL)
+            return TDM_ERR_NO_MEMORY;
+        out->rank = grown;
         out->rank[out->rank_count++] = (int32_t)rank;
         while (at < v.end && f->text[at] != ',')
             at++;

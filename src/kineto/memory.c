@@ -7,12 +7,10 @@
 
 tdm_status tdmi_reader_grow(void **array, size_t *capacity, size_t size)
 {
-    const size_t wanted = *capacity == 0 ? 64 : *capacity * 2;
-    void *grown = tdmi_realloc(*array, wanted * size, "trace");
+    void *grown = tdmi_with_room(*array, *capacity, capacity, size, "trace");
     if (grown == NULL)
         return TDM_ERR_NO_MEMORY;
     *array = grown;
-    *capacity = wanted;
     return TDM_OK;
 }
 

@@ -82,14 +82,10 @@ tdm_status tdmi_survey_add(tdmi_survey *s, const tdmi_event *event, bool step)
             return TDM_ERR_NO_MEMORY;
     if (!step || s->step_count == STEPS_MAX)
         return TDM_OK;
-    if (s->step_count == s->step_capacity) {
-        const size_t capacity = s->step_capacity == 0 ? 64 : s->step_capacity * 2;
-        int64_t *grown = tdmi_realloc(s->step, capacity * sizeof *grown, "trace survey");
-        if (grown == NULL)
-            return TDM_ERR_NO_MEMORY;
-        s->step = grown;
-        s->step_capacity = capacity;
-    }
+    int64_t *grown = tdmi_with_room(s->step, s->step_count, &s->step_capacity, sizeof *grown, "trace survey");
+    if (grown == NULL)
+        return TDM_ERR_NO_MEMORY;
+    s->step = grown;
     s->step[s->step_count++] = event->start_ns;
     return TDM_OK;
 }

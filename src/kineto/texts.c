@@ -154,13 +154,12 @@ static tdm_status make_room(tdmi_texts *texts, void **array, size_t count, size_
 {
     if (count < *capacity)
         return TDM_OK;
-    const size_t wanted = *capacity == 0 ? 256 : *capacity * 2;
-    void *grown = tdmi_realloc(*array, wanted * size, "trace texts");
+    const size_t before = *capacity;
+    void *grown = tdmi_with_room(*array, count, capacity, size, "trace texts");
     if (grown == NULL)
         return TDM_ERR_NO_MEMORY;
-    texts->nbytes += (wanted - *capacity) * size;
+    texts->nbytes += (*capacity - before) * size;
     *array = grown;
-    *capacity = wanted;
     return TDM_OK;
 }
 

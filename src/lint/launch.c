@@ -82,14 +82,10 @@ static size_t name_length(const char *text)
 /* Cuts "NAME=VALUE", which lives as long as the launch. */
 static tdm_status add_setting(tdmi_launch *launch, char *assignment, const char *file, int line, int column)
 {
-    if (launch->settings == launch->settings_capacity) {
-        const size_t capacity = launch->settings_capacity * 2 + 16;
-        tdmi_setting *grown = tdmi_realloc(launch->setting, capacity * sizeof *grown, "settings");
-        if (grown == NULL)
-            return TDM_ERR_NO_MEMORY;
-        launch->setting = grown;
-        launch->settings_capacity = capacity;
-    }
+    tdmi_setting *grown = tdmi_with_room(launch->setting, launch->settings, &launch->settings_capacity, sizeof *grown, "settings");
+    if (grown == NULL)
+        return TDM_ERR_NO_MEMORY;
+    launch->setting = grown;
     char *equals = strchr(assignment, '=');
     *equals = '\0';
     launch->setting[launch->settings++] = (tdmi_setting){assignment, equals + 1, file, line, column};

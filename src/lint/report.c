@@ -22,16 +22,12 @@ static void add(tdmi_lint *lint, tdmi_lint_finding finding, const char *format, 
             return;
     if (lint->said[finding.rule] == TDMI_LINT_OF_RULE_MAX)
         return;
-    if (lint->findings == lint->capacity) {
-        const size_t capacity = lint->capacity * 2 + 32;
-        tdmi_lint_finding *grown = tdmi_realloc(lint->finding, capacity * sizeof *grown, "lint findings");
-        if (grown == NULL) {
-            lint->failed = true;
-            return;
-        }
-        lint->finding = grown;
-        lint->capacity = capacity;
+    tdmi_lint_finding *grown = tdmi_with_room(lint->finding, lint->findings, &lint->capacity, sizeof *grown, "lint findings");
+    if (grown == NULL) {
+        lint->failed = true;
+        return;
     }
+    lint->finding = grown;
     vsnprintf(text, sizeof text, format, args);
     finding.text = tdmi_strdup(text, "lint findings");
     lint->failed |= finding.text == NULL;

@@ -33,16 +33,12 @@ static const tdmi_node *scope_of(const binder *b, const tdmi_node *node, const c
 
 static void bind(binder *b, tdmi_binding binding)
 {
-    if (b->script->bindings == b->capacity) {
-        const size_t capacity = b->capacity * 2 + 64;
-        tdmi_binding *grown = tdmi_realloc(b->script->binding, capacity * sizeof *grown, "bindings");
-        if (grown == NULL) {
-            b->failed = true;
-            return;
-        }
-        b->script->binding = grown;
-        b->capacity = capacity;
+    tdmi_binding *grown = tdmi_with_room(b->script->binding, b->script->bindings, &b->capacity, sizeof *grown, "bindings");
+    if (grown == NULL) {
+        b->failed = true;
+        return;
     }
+    b->script->binding = grown;
     b->script->binding[b->script->bindings++] = binding;
 }
 

@@ -20,14 +20,10 @@ static tdmi_client *add(tdmi_clients *clients)
 {
     if (clients->count == TDMI_CLIENT_MAX)
         return NULL;
-    if (clients->count == clients->capacity) {
-        const size_t capacity = clients->capacity == 0 ? 16 : clients->capacity * 2;
-        tdmi_client *of = tdmi_realloc(clients->of, capacity * sizeof *of, "processes of a live job");
-        if (of == NULL)
-            return NULL;
-        clients->of = of;
-        clients->capacity = capacity;
-    }
+    tdmi_client *of = tdmi_with_room(clients->of, clients->count, &clients->capacity, sizeof *of, "processes of a live job");
+    if (of == NULL)
+        return NULL;
+    clients->of = of;
     return &clients->of[clients->count++];
 }
 

@@ -40,16 +40,12 @@ static void add(search *s, pid_t pid)
     tdmi_roll *roll = s->roll;
     if (s->status != TDM_OK)
         return;
-    if (roll->count == s->capacity) {
-        const size_t capacity = s->capacity == 0 ? 16 : s->capacity * 2;
-        tdmi_who *of = tdmi_realloc(roll->of, capacity * sizeof *of, "processes of a live job");
-        if (of == NULL) {
-            s->status = TDM_ERR_NO_MEMORY;
-            return;
-        }
-        roll->of = of;
-        s->capacity = capacity;
+    tdmi_who *of = tdmi_with_room(roll->of, roll->count, &s->capacity, sizeof *of, "processes of a live job");
+    if (of == NULL) {
+        s->status = TDM_ERR_NO_MEMORY;
+        return;
     }
+    roll->of = of;
     tdmi_who *who = &roll->of[roll->count];
     const tdm_status status = tdmi_who_read(pid, who);
     if (status == TDM_ERR_NO_MEMORY)

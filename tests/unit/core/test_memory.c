@@ -70,6 +70,30 @@ static void a_block_that_grows_and_shrinks_keeps_its_bytes(void **state)
     assert_int_equal(tdmi_memory_held(), held);
 }
 
+static void an_array_has_room_for_one_more(void **state)
+{
+    (void)state;
+    size_t capacity = 0;
+    int *array = NULL;
+    for (size_t i = 0; i < 1000; i++) {
+        int *more = tdmi_with_room(array, i, &capacity, sizeof *more, "test array");
+        assert_non_null(more);
+        assert_true(i < capacity);
+        array = more;
+        array[i] = (int)i;
+    }
+    for (size_t i = 0; i < 1000; i++)
+        assert_int_equal(array[i], i);
+    const size_t before = capacity;
+    const uint64_t allocations = tdmi_memory_allocations();
+    assert_ptr_equal(tdmi_with_room(array, 1000, &capacity, sizeof *array, "test array"), array);
+    assert_true(tdmi_memory_allocations() == allocations);
+    assert_null(tdmi_with_room(array, capacity, &capacity, SIZE_MAX / 8, "test array")); /* no machine has it: all stays */
+    assert_true(capacity == before);
+    assert_int_equal(array[999], 999);
+    tdmi_free(array);
+}
+
 static void a_size_no_machine_has_is_an_error_with_its_label(void **state)
 {
     (void)state;
@@ -84,6 +108,7 @@ int main(void)
         cmocka_unit_test(blocks_are_counted_under_their_label),
         cmocka_unit_test(alignment_is_kept),
         cmocka_unit_test(a_block_that_grows_and_shrinks_keeps_its_bytes),
+        cmocka_unit_test(an_array_has_room_for_one_more),
         cmocka_unit_test(a_size_no_machine_has_is_an_error_with_its_label),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) != 0;
