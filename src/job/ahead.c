@@ -15,11 +15,11 @@ bool tdmi_iterations_on_device(const tdmi_rank *rank, tdmi_iteration *out)
     }
     for (uint32_t s = 0; s < stream->count; s++) {
         const uint32_t gpu = rank->gpu_by_stream[stream->first + s];
-        const int64_t call_ns = rank->launch[gpu] != TDMI_NONE ? tdmi_event_start(rank, rank->launch[gpu]) : INT64_MIN;
+        const int64_t call_ns = tdmi_gpu_launched(rank, gpu);
         if (call_ns < rank->iteration[0].start_ns || call_ns >= rank->iteration[last].end_ns)
             continue;
         tdmi_iteration *it = &out[tdmi_iteration_at(rank, call_ns)];
-        const int64_t start_ns = tdmi_event_start(rank, rank->gpu[gpu]), end_ns = tdmi_event_end(rank, rank->gpu[gpu]);
+        const int64_t start_ns = tdmi_gpu_start(rank, gpu), end_ns = tdmi_gpu_end(rank, gpu);
         it->start_ns = start_ns < it->start_ns ? start_ns : it->start_ns;
         it->end_ns = end_ns > it->end_ns ? end_ns : it->end_ns;
     }

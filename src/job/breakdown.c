@@ -123,8 +123,8 @@ static void split_idle(const tdmi_rank *rank, const busy *b, tdmi_split *split)
     int64_t busy_ns = rank->iteration[0].start_ns;
     const int64_t end_ns = rank->iteration[rank->iterations - 1].end_ns;
     for (uint32_t g = 0; g < rank->gpu_count; g++) {
-        const int64_t start_ns = tdmi_event_start(rank, rank->gpu[g]);
-        const int64_t stop_ns = tdmi_event_end(rank, rank->gpu[g]);
+        const int64_t start_ns = tdmi_gpu_start(rank, g);
+        const int64_t stop_ns = tdmi_gpu_end(rank, g);
         if (start_ns > busy_ns)
             add_idle(rank, b, split, busy_ns, start_ns, rank->launch[g] != TDMI_NONE ? tdmi_event_start(rank, rank->launch[g]) : INT64_MAX);
         busy_ns = stop_ns > busy_ns ? stop_ns : busy_ns;

@@ -33,24 +33,6 @@ bool tdmi_is_accumulation(const char *name)
     return strcmp(name, "torch::autograd::AccumulateGrad") == 0 || strcmp(name, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad") == 0;
 }
 
-/* Of the computing stream the last that was launched before ns, as place in gpu[]. */
-static uint32_t computed_by(const tdmi_rank *rank, int64_t ns)
-{
-    if (rank->compute_stream == TDMI_NONE)
-        return TDMI_NONE;
-    const tdmi_stream *stream = &rank->stream[rank->compute_stream];
-    size_t low = 0, high = stream->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const uint32_t gpu = rank->gpu_by_stream[stream->first + middle];
-        if (rank->launch[gpu] == TDMI_NONE || tdmi_event_start(rank, rank->launch[gpu]) < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 ? rank->gpu_by_stream[stream->first + low - 1] : TDMI_NONE;
-}
-
 static tdm_status find_gradients(const tdmi_rank *rank, tdmi_gradient **out, size_t *count_out)
 {
     tdmi_gradient *list = tdmi_malloc((rank->host_count + 1) * sizeof *list, "job");
@@ -70,7 +52,10 @@ static tdm_status find_gradients(const tdmi_rank *rank, tdmi_gradient **out, siz
             continue;
         }
         until_ns = tdmi_event_end(rank, event);
-        list[count++] = (tdmi_gradient){(uint32_t)tdmi_iteration_at(rank, until_ns - 1), computed_by(rank, until_ns), until_ns, elements};
+        list[count++] = (tdmi_gradient){.iteration = (uint32_t)tdmi_iteration_at(rank, until_ns - 1),
+                                        .gpu = tdmi_launched_before(rank, rank->compute_stream, until_ns),
+                                        .ns = until_ns,
+                                        .share = elements};
     }
     for (size_t i = 0; i < count; i++)
         all_sized = all_sized && list[i].share > 0;
@@ -111,17 +96,11 @@ double tdmi_gradients_complete(const tdmi_buckets *buckets, size_t place, uint32
 
 /* ---- buckets ---- */
 
-static int64_t called_ns(const tdmi_rank *rank, const tdmi_part *part)
-{
-    const uint32_t call = part->gpu != TDMI_NONE ? rank->launch[part->gpu] : TDMI_NONE;
-    return call != TDMI_NONE ? tdmi_event_start(rank, call) : part->start_ns;
-}
-
 /* Between the first and the last gradient of the iteration; gloo's thread may begin a little later. */
 static bool within_backward(const tdmi_buckets *buckets, const tdmi_job *job, const tdmi_part *part, uint32_t iteration)
 {
     const tdmi_gradient *list = buckets->gradient[part->place];
-    const int64_t ns = called_ns(&job->rank[part->place], part);
+    const int64_t ns = tdmi_part_called(&job->rank[part->place], part);
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     for (size_t i = 0; i < buckets->gradients[part->place]; i++)
         if (list[i].iteration == iteration) {
@@ -161,7 +140,7 @@ static tdm_status find_buckets(const tdmi_job *job, tdmi_buckets *out)
         if (strcmp(m->op, "allreduce") != 0 || m->group_size != group_size || m->nbytes <= 0)
             continue;
         const tdmi_rank *rank = &job->rank[part->place];
-        const uint32_t iteration = rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, called_ns(rank, part)) : 0;
+        const uint32_t iteration = rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, tdmi_part_called(rank, part)) : 0;
         if (within_backward(out, job, part, iteration))
             out->of[out->count++] = (tdmi_bucket){.meeting = i, .iteration = iteration, .nbytes = m->nbytes};
     }
@@ -175,7 +154,7 @@ static double complete_at_send(const tdmi_job *job, const tdmi_buckets *buckets,
     double sum = 0;
     for (uint32_t p = m->first; p < m->first + m->count; p++) {
         const tdmi_rank *rank = &job->rank[job->part[p].place];
-        const int64_t ns = called_ns(rank, &job->part[p]);
+        const int64_t ns = tdmi_part_called(rank, &job->part[p]);
         sum += tdmi_gradients_complete(buckets, job->part[p].place, rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, ns) : 0, ns);
     }
     return sum / (double)m->count;

@@ -44,8 +44,6 @@ uint32_t tdmi_point_before(const tdmi_nodes *nodes, int64_t ns);
 /* device_links.c */
 tdm_status tdmi_device_nodes(tdmi_model *model, uint32_t place, tdmi_nodes *nodes);
 tdm_status tdmi_device_links(tdmi_model *model, uint32_t place, tdmi_nodes *nodes);
-/* Of a stream's events that were launched before ns the last, as place in gpu[]; TDMI_NONE. */
-uint32_t tdmi_launched_before(const tdmi_rank *rank, uint32_t stream, int64_t ns);
 /* sync_links.c - the host that waits for the device. */
 tdm_status tdmi_sync_links(tdmi_model *model, uint32_t place, tdmi_nodes *nodes);
 /* Whether a call waited for the device or for a place in its queue. */

@@ -173,8 +173,8 @@ static tdm_status kind_of(lists *all, const tdmi_rank *rank, uint32_t event, uin
 
 static tdm_status add_item(lists *all, const tdmi_rank *rank, uint32_t place, uint32_t event, uint32_t gpu)
 {
-    const uint32_t launch = gpu != TDMI_NONE ? rank->launch[gpu] : TDMI_NONE;
-    const int64_t called_ns = tdmi_event_start(rank, launch != TDMI_NONE ? launch : event);
+    const tdmi_part part = {place, event, gpu, tdmi_event_start(rank, event), tdmi_event_end(rank, event)};
+    const int64_t called_ns = tdmi_part_called(rank, &part);
     const tdmi_collective *c = tdmi_event_collective(rank, event);
     if (tdmi_steps_are_cut(rank) && (called_ns < rank->iteration[0].start_ns || called_ns >= rank->iteration[rank->iterations - 1].end_ns))
         return TDM_OK; /* of the rests at both ends of the trace, whose length differs from rank to rank */
@@ -183,7 +183,7 @@ static tdm_status add_item(lists *all, const tdmi_rank *rank, uint32_t place, ui
         return TDM_ERR_NO_MEMORY;
     all->item = more;
     item *next = &all->item[all->items];
-    *next = (item){.part = {place, event, gpu, tdmi_event_start(rank, event), tdmi_event_end(rank, event)}};
+    *next = (item){.part = part};
     next->by_seq = c != NULL && c->seq >= 0 && c->seq < UINT32_MAX;
     next->index = next->by_seq ? (uint32_t)c->seq : 0;
     next->iteration = rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, called_ns) : 0;

@@ -29,42 +29,9 @@ typedef struct samples {
     size_t count;
 } samples;
 
-static int64_t start_of(const tdmi_rank *rank, uint32_t gpu)
-{
-    return tdmi_event_start(rank, rank->gpu[gpu]);
-}
-
-static int64_t end_of(const tdmi_rank *rank, uint32_t gpu)
-{
-    return tdmi_event_end(rank, rank->gpu[gpu]);
-}
-
 static bool is_comm(const tdmi_rank *rank, uint32_t gpu)
 {
     return rank->role[rank->gpu[gpu]] == TDMI_ROLE_COMM;
-}
-
-/* When it was launched; INT64_MIN: not in the trace. */
-static int64_t launched_ns(const tdmi_rank *rank, uint32_t gpu)
-{
-    return rank->launch[gpu] != TDMI_NONE ? tdmi_event_start(rank, rank->launch[gpu]) : INT64_MIN;
-}
-
-/* A stream keeps the order of launches, so its events are in it too; those without a launch in the trace came before. */
-uint32_t tdmi_launched_before(const tdmi_rank *rank, uint32_t stream, int64_t ns)
-{
-    if (stream == TDMI_NONE)
-        return TDMI_NONE;
-    const uint32_t *list = rank->gpu_by_stream + rank->stream[stream].first;
-    size_t low = 0, high = rank->stream[stream].count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (launched_ns(rank, list[middle]) < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 ? list[low - 1] : TDMI_NONE;
 }
 
 /* What a collective's stream waits for: all that was launched before it where the computing is done; TDMI_NONE: nothing, or it did not. */
@@ -72,8 +39,8 @@ static uint32_t computed_before(const tdmi_rank *rank, uint32_t gpu)
 {
     if (!is_comm(rank, gpu) || rank->launch[gpu] == TDMI_NONE || rank->stream_of[gpu] == rank->compute_stream)
         return TDMI_NONE;
-    const uint32_t before = tdmi_launched_before(rank, rank->compute_stream, launched_ns(rank, gpu));
-    return before != TDMI_NONE && end_of(rank, before) <= start_of(rank, gpu) ? before : TDMI_NONE;
+    const uint32_t before = tdmi_launched_before(rank, rank->compute_stream, tdmi_gpu_launched(rank, gpu));
+    return before != TDMI_NONE && tdmi_gpu_end(rank, before) <= tdmi_gpu_start(rank, gpu) ? before : TDMI_NONE;
 }
 
 static tdm_status learn(const tdmi_rank *rank, learned *out)
@@ -89,10 +56,10 @@ static tdm_status learn(const tdmi_rank *rank, learned *out)
     for (size_t s = 0; s < rank->streams; s++)
         for (uint32_t i = 0; i < rank->stream[s].count; i++) {
             const uint32_t *list = rank->gpu_by_stream + rank->stream[s].first, g = list[i];
-            const int64_t start_ns = start_of(rank, g), call_ns = launched_ns(rank, g);
-            const int64_t before_ns = i > 0 ? end_of(rank, list[i - 1]) : INT64_MIN;
+            const int64_t start_ns = tdmi_gpu_start(rank, g), call_ns = tdmi_gpu_launched(rank, g);
+            const int64_t before_ns = i > 0 ? tdmi_gpu_end(rank, list[i - 1]) : INT64_MIN;
             const uint32_t computed = computed_before(rank, g);
-            const int64_t ready_ns = computed != TDMI_NONE ? end_of(rank, computed) : INT64_MIN;
+            const int64_t ready_ns = computed != TDMI_NONE ? tdmi_gpu_end(rank, computed) : INT64_MIN;
             if (call_ns == INT64_MIN || before_ns > start_ns)
                 continue;
             const int64_t latest_ns = before_ns > ready_ns ? before_ns : ready_ns;
@@ -175,14 +142,14 @@ static uint32_t ended_elsewhere(const tdmi_rank *rank, uint32_t gpu, int64_t aft
             continue;
         while (low < high) {
             const size_t middle = low + (high - low) / 2;
-            if (end_of(rank, list[middle]) <= until_ns)
+            if (tdmi_gpu_end(rank, list[middle]) <= until_ns)
                 low = middle + 1;
             else
                 high = middle;
         }
         const uint32_t last = low > 0 ? list[low - 1] : TDMI_NONE;
-        if (last != TDMI_NONE && end_of(rank, last) > after_ns && launched_ns(rank, last) < launched_ns(rank, gpu) &&
-            (latest == TDMI_NONE || end_of(rank, last) > end_of(rank, latest)))
+        if (last != TDMI_NONE && tdmi_gpu_end(rank, last) > after_ns && tdmi_gpu_launched(rank, last) < tdmi_gpu_launched(rank, gpu) &&
+            (latest == TDMI_NONE || tdmi_gpu_end(rank, last) > tdmi_gpu_end(rank, latest)))
             latest = last;
     }
     return latest;
@@ -198,13 +165,13 @@ static tdm_status wait_for_collectives(tdmi_model *model, uint32_t place, tdmi_n
 {
     const tdmi_rank *rank = &model->job->rank[place];
     for (uint32_t s = 0; s < rank->streams; s++) {
-        const uint32_t last = s != rank->stream_of[gpu] && rank->stream[s].comm_ns > 0 ? tdmi_launched_before(rank, s, launched_ns(rank, gpu)) : TDMI_NONE;
-        if (last == TDMI_NONE || !is_comm(rank, last) || end_of(rank, last) > start_of(rank, gpu))
+        const uint32_t last = s != rank->stream_of[gpu] && rank->stream[s].comm_ns > 0 ? tdmi_launched_before(rank, s, tdmi_gpu_launched(rank, gpu)) : TDMI_NONE;
+        if (last == TDMI_NONE || !is_comm(rank, last) || tdmi_gpu_end(rank, last) > tdmi_gpu_start(rank, gpu))
             continue;
         const tdm_status status = tdmi_bind(model, place, nodes->end[rank->gpu[last]], nodes->begin[rank->gpu[gpu]], TDMI_DUE_EVENT, l->gap_ns, rank->gpu[last]);
         if (status != TDM_OK)
             return status;
-        *asked_ns = end_of(rank, last) + l->gap_ns > *asked_ns ? end_of(rank, last) + l->gap_ns : *asked_ns;
+        *asked_ns = tdmi_gpu_end(rank, last) + l->gap_ns > *asked_ns ? tdmi_gpu_end(rank, last) + l->gap_ns : *asked_ns;
     }
     return TDM_OK;
 }
@@ -221,7 +188,7 @@ static tdm_status bind_event(tdmi_model *model, uint32_t place, tdmi_nodes *node
 {
     const tdmi_rank *rank = &model->job->rank[place];
     const uint32_t event = rank->gpu[gpu], call = rank->launch[gpu], begin = nodes->begin[event];
-    const int64_t start_ns = start_of(rank, gpu);
+    const int64_t start_ns = tdmi_gpu_start(rank, gpu);
     int64_t asked_ns = INT64_MIN;
     tdm_status status = TDM_OK;
     if (rank->role[event] == TDMI_ROLE_COMM) /* meeting_links.c says how long; where it has nothing to say, as long as it was */
@@ -232,12 +199,12 @@ static tdm_status bind_event(tdmi_model *model, uint32_t place, tdmi_nodes *node
     if (status == TDM_OK && call != TDMI_NONE && nodes->begin[call] != TDMI_NONE) {
         const int64_t ns = l->launch_ns[is_comm(rank, gpu)];
         status = tdmi_bind(model, place, nodes->begin[call], begin, TDMI_DUE_LAUNCH, ns, event);
-        asked_ns = launched_ns(rank, gpu) + ns;
+        asked_ns = tdmi_gpu_launched(rank, gpu) + ns;
     }
     if (status == TDM_OK && before != TDMI_NONE) {
-        if (end_of(rank, before) <= start_ns) {
+        if (tdmi_gpu_end(rank, before) <= start_ns) {
             status = tdmi_bind(model, place, nodes->end[rank->gpu[before]], begin, TDMI_DUE_GAP, l->gap_ns, event);
-            asked_ns = end_of(rank, before) + l->gap_ns > asked_ns ? end_of(rank, before) + l->gap_ns : asked_ns;
+            asked_ns = tdmi_gpu_end(rank, before) + l->gap_ns > asked_ns ? tdmi_gpu_end(rank, before) + l->gap_ns : asked_ns;
         } else { /* they overlap */
             status = tdmi_bind(model, place, nodes->begin[rank->gpu[before]], begin, TDMI_DUE_ORDER, 0, event);
         }
@@ -245,14 +212,14 @@ static tdm_status bind_event(tdmi_model *model, uint32_t place, tdmi_nodes *node
     const uint32_t computed = computed_before(rank, gpu);
     if (status == TDM_OK && computed != TDMI_NONE) {
         status = tdmi_bind(model, place, nodes->end[rank->gpu[computed]], begin, TDMI_DUE_EVENT, l->event_ns, event);
-        asked_ns = end_of(rank, computed) + l->event_ns > asked_ns ? end_of(rank, computed) + l->event_ns : asked_ns;
+        asked_ns = tdmi_gpu_end(rank, computed) + l->event_ns > asked_ns ? tdmi_gpu_end(rank, computed) + l->event_ns : asked_ns;
     }
     if (status == TDM_OK && optimizer)
         status = wait_for_collectives(model, place, nodes, gpu, l, &asked_ns);
     if (status == TDM_OK && asked_ns != INT64_MIN && start_ns > asked_ns + UNEXPLAINED_NS) {
         const uint32_t other = ended_elsewhere(rank, gpu, asked_ns, start_ns);
         if (other != TDMI_NONE)
-            status = tdmi_bind(model, place, nodes->end[rank->gpu[other]], begin, TDMI_DUE_EVENT, start_ns - end_of(rank, other), event);
+            status = tdmi_bind(model, place, nodes->end[rank->gpu[other]], begin, TDMI_DUE_EVENT, start_ns - tdmi_gpu_end(rank, other), event);
     }
     if (status == TDM_OK && asked_ns == INT64_MIN) { /* nothing is known of it: it stays where it was against the host */
         const uint32_t point = tdmi_point_before(nodes, start_ns);
@@ -287,7 +254,7 @@ tdm_status tdmi_device_links(tdmi_model *model, uint32_t place, tdmi_nodes *node
         spans.at = 0;
         for (uint32_t i = 0; i < rank->stream[s].count && status == TDM_OK; i++) {
             const uint32_t g = rank->gpu_by_stream[rank->stream[s].first + i];
-            const int64_t call_ns = launched_ns(rank, g);
+            const int64_t call_ns = tdmi_gpu_launched(rank, g);
             const bool optimizer = !is_comm(rank, g) && call_ns != INT64_MIN && starts_optimizer(rank, &spans, before_ns, call_ns);
             status = bind_event(model, place, nodes, g, before, optimizer, &l);
             before = g;

@@ -76,8 +76,8 @@ static tdm_status end_iteration(tdmi_model *model, uint32_t place, const tdmi_no
     int64_t end_ns = it->end_ns;
     for (uint32_t s = 0; s < rank->streams; s++) {
         const uint32_t last = last_of_stream(rank, s, it->end_ns);
-        if (last != TDMI_NONE && tdmi_event_end(rank, rank->gpu[last]) > end_ns)
-            end_ns = tdmi_event_end(rank, rank->gpu[last]);
+        if (last != TDMI_NONE && tdmi_gpu_end(rank, last) > end_ns)
+            end_ns = tdmi_gpu_end(rank, last);
     }
     const uint32_t node = tdmi_graph_node(model->graph, end_ns);
     if (node == UINT32_MAX)

@@ -137,6 +137,31 @@ static inline const char *tdmi_event_name(const tdmi_rank *rank, uint32_t event)
     return tdmi_trace_text(rank->trace, rank->trace->event[event].name);
 }
 
+/* Of a place in gpu[]; launched: when the call began, INT64_MIN: it is not in the trace. */
+static inline int64_t tdmi_gpu_start(const tdmi_rank *rank, uint32_t gpu)
+{
+    return tdmi_event_start(rank, rank->gpu[gpu]);
+}
+
+static inline int64_t tdmi_gpu_end(const tdmi_rank *rank, uint32_t gpu)
+{
+    return tdmi_event_end(rank, rank->gpu[gpu]);
+}
+
+static inline int64_t tdmi_gpu_launched(const tdmi_rank *rank, uint32_t gpu)
+{
+    return rank->launch[gpu] != TDMI_NONE ? tdmi_event_start(rank, rank->launch[gpu]) : INT64_MIN;
+}
+
+/* When the host asked for it; its own start, where no call is in the trace. */
+static inline int64_t tdmi_part_called(const tdmi_rank *rank, const tdmi_part *part)
+{
+    const uint32_t call = part->gpu != TDMI_NONE ? rank->launch[part->gpu] : TDMI_NONE;
+    return call != TDMI_NONE ? tdmi_event_start(rank, call) : part->start_ns;
+}
+
+/* Of a stream's events that were launched before ns the last, as place in gpu[]; TDMI_NONE: none, or no stream. */
+uint32_t tdmi_launched_before(const tdmi_rank *rank, uint32_t stream, int64_t ns);
 /* Its collective, or NULL. */
 const tdmi_collective *tdmi_event_collective(const tdmi_rank *rank, uint32_t event);
 /* The iteration of a moment; the first and last also of what is before and after. */

@@ -79,16 +79,16 @@ static void measure_stream(const tdmi_rank *rank, const tdmi_stream *stream, tdm
     size_t started = 0;
     for (size_t i = 0; i < stream->count; i++) {
         const uint32_t g = list[i], call = rank->launch[g];
-        const int64_t start_ns = tdmi_event_start(rank, rank->gpu[g]);
-        if (i > 0 && tdmi_event_end(rank, rank->gpu[list[i - 1]]) < start_ns &&
-            tdmi_iteration_at(rank, start_ns) == tdmi_iteration_at(rank, tdmi_event_end(rank, rank->gpu[list[i - 1]]))) {
-            out->gap_ns += start_ns - tdmi_event_end(rank, rank->gpu[list[i - 1]]);
+        const int64_t start_ns = tdmi_gpu_start(rank, g);
+        if (i > 0 && tdmi_gpu_end(rank, list[i - 1]) < start_ns &&
+            tdmi_iteration_at(rank, start_ns) == tdmi_iteration_at(rank, tdmi_gpu_end(rank, list[i - 1]))) {
+            out->gap_ns += start_ns - tdmi_gpu_end(rank, list[i - 1]);
             ++*gaps;
         }
         if (call == TDMI_NONE)
             continue;
         const int64_t call_ns = tdmi_event_start(rank, call), wait_ns = start_ns - tdmi_event_end(rank, call);
-        while (started < i && tdmi_event_start(rank, rank->gpu[list[started]]) <= call_ns)
+        while (started < i && tdmi_gpu_start(rank, list[started]) <= call_ns)
             started++;
         const int64_t queue = (int64_t)(i - started) + 1;
         out->count++;

@@ -32,8 +32,7 @@ static uint32_t ready_node(const tdmi_model *model, const tdmi_nodes *nodes, con
 
 static uint32_t iteration_of(const tdmi_rank *rank, const tdmi_part *part)
 {
-    const uint32_t call = part->gpu != TDMI_NONE ? rank->launch[part->gpu] : TDMI_NONE;
-    return rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, call != TDMI_NONE ? tdmi_event_start(rank, call) : part->start_ns) : 0;
+    return rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, tdmi_part_called(rank, part)) : 0;
 }
 
 /* One bucket of DDP's plan: the gradients it waits for, on every rank, to the moment at which all ranks are there for what was sent last. */

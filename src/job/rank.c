@@ -193,6 +193,23 @@ static tdm_status find_streams(tdmi_rank *rank)
     return TDM_OK;
 }
 
+/* A stream keeps the order of launches, so its events are in it too; those without a launch in the trace came before. */
+uint32_t tdmi_launched_before(const tdmi_rank *rank, uint32_t stream, int64_t ns)
+{
+    if (stream == TDMI_NONE)
+        return TDMI_NONE;
+    const uint32_t *list = rank->gpu_by_stream + rank->stream[stream].first;
+    size_t low = 0, high = rank->stream[stream].count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (tdmi_gpu_launched(rank, list[middle]) < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? list[low - 1] : TDMI_NONE;
+}
+
 tdm_status tdmi_rank_prepare(tdmi_rank *rank)
 {
     tdm_status status = tdmi_roles_give(rank);

@@ -15,11 +15,6 @@
 /* An event's wait is believed if the host went on at most so long after something ended. */
 #define RETURN_NS_MAX 50000
 
-static int64_t gpu_end(const tdmi_rank *rank, uint32_t gpu)
-{
-    return tdmi_event_end(rank, rank->gpu[gpu]);
-}
-
 /* What had to start before the call found a place; TDMI_NONE: it found one at once. */
 static uint32_t gate_of(const tdmi_rank *rank, const tdmi_nodes *nodes, uint32_t call, uint32_t gpu)
 {
@@ -27,7 +22,7 @@ static uint32_t gate_of(const tdmi_rank *rank, const tdmi_nodes *nodes, uint32_t
     if (index < QUEUE_PLACES)
         return TDMI_NONE;
     const uint32_t gate = rank->gpu_by_stream[rank->stream[rank->stream_of[gpu]].first + index - QUEUE_PLACES];
-    return tdmi_event_start(rank, rank->gpu[gate]) <= tdmi_event_end(rank, call) ? gate : TDMI_NONE;
+    return tdmi_gpu_start(rank, gate) <= tdmi_event_end(rank, call) ? gate : TDMI_NONE;
 }
 
 bool tdmi_call_waits(const tdmi_rank *rank, const tdmi_nodes *nodes, uint32_t call)
@@ -38,7 +33,7 @@ bool tdmi_call_waits(const tdmi_rank *rank, const tdmi_nodes *nodes, uint32_t ca
     if (gpu == TDMI_NONE)
         return false;
     const uint32_t gate = gate_of(rank, nodes, call, gpu);
-    return tdmi_waits_for_copy(rank, call) || (gate != TDMI_NONE && tdmi_event_start(rank, rank->gpu[gate]) > tdmi_event_start(rank, call));
+    return tdmi_waits_for_copy(rank, call) || (gate != TDMI_NONE && tdmi_gpu_start(rank, gate) > tdmi_event_start(rank, call));
 }
 
 /* Of all streams what was launched before ns and ends last within (from, until]; TDMI_NONE. */
@@ -47,8 +42,8 @@ static uint32_t ended_within(const tdmi_rank *rank, int64_t ns, int64_t from_ns,
     uint32_t latest = TDMI_NONE;
     for (uint32_t s = 0; s < rank->streams; s++) {
         const uint32_t last = tdmi_launched_before(rank, s, ns);
-        if (last != TDMI_NONE && gpu_end(rank, last) > from_ns && gpu_end(rank, last) <= until_ns &&
-            (latest == TDMI_NONE || gpu_end(rank, last) > gpu_end(rank, latest)))
+        if (last != TDMI_NONE && tdmi_gpu_end(rank, last) > from_ns && tdmi_gpu_end(rank, last) <= until_ns &&
+            (latest == TDMI_NONE || tdmi_gpu_end(rank, last) > tdmi_gpu_end(rank, latest)))
             latest = last;
     }
     return latest;
@@ -61,7 +56,7 @@ static uint32_t launched_last(const tdmi_rank *rank, int64_t ns)
     int64_t latest_ns = INT64_MIN;
     for (uint32_t s = 0; s < rank->streams; s++) {
         const uint32_t last = tdmi_launched_before(rank, s, ns);
-        const int64_t call_ns = last != TDMI_NONE && rank->launch[last] != TDMI_NONE ? tdmi_event_start(rank, rank->launch[last]) : INT64_MIN;
+        const int64_t call_ns = last != TDMI_NONE ? tdmi_gpu_launched(rank, last) : INT64_MIN;
         if (call_ns > latest_ns) {
             latest = last;
             latest_ns = call_ns;
@@ -82,7 +77,7 @@ static tdm_status learn_return(const tdmi_rank *rank, int64_t *return_ns)
             continue;
         const uint32_t gpu = ended_within(rank, tdmi_event_start(rank, call), tdmi_event_start(rank, call), tdmi_event_end(rank, call));
         if (gpu != TDMI_NONE)
-            sample[count++] = tdmi_event_end(rank, call) - gpu_end(rank, gpu);
+            sample[count++] = tdmi_event_end(rank, call) - tdmi_gpu_end(rank, gpu);
     }
     *return_ns = tdmi_median(sample, count, RETURN_NS);
     tdmi_free(sample);
@@ -97,16 +92,16 @@ static tdm_status bind_sync(tdmi_model *model, uint32_t place, tdmi_nodes *nodes
     if (rank->role[call] == TDMI_ROLE_SYNC_DEVICE) {
         for (uint32_t s = 0; s < rank->streams && status == TDM_OK; s++) {
             const uint32_t last = tdmi_launched_before(rank, s, start_ns);
-            if (last != TDMI_NONE && gpu_end(rank, last) <= end_ns)
+            if (last != TDMI_NONE && tdmi_gpu_end(rank, last) <= end_ns)
                 status = tdmi_bind(model, place, nodes->end[rank->gpu[last]], nodes->end[call], TDMI_DUE_SYNC, return_ns, call);
         }
         return status;
     }
     const uint32_t seen = ended_within(rank, start_ns, start_ns, end_ns);
-    if (seen != TDMI_NONE && (rank->role[call] == TDMI_ROLE_SYNC_STREAM || end_ns - gpu_end(rank, seen) <= RETURN_NS_MAX))
-        return tdmi_bind(model, place, nodes->end[rank->gpu[seen]], nodes->end[call], TDMI_DUE_SYNC, end_ns - gpu_end(rank, seen), call);
+    if (seen != TDMI_NONE && (rank->role[call] == TDMI_ROLE_SYNC_STREAM || end_ns - tdmi_gpu_end(rank, seen) <= RETURN_NS_MAX))
+        return tdmi_bind(model, place, nodes->end[rank->gpu[seen]], nodes->end[call], TDMI_DUE_SYNC, end_ns - tdmi_gpu_end(rank, seen), call);
     const uint32_t last = rank->role[call] == TDMI_ROLE_SYNC_STREAM ? launched_last(rank, start_ns) : TDMI_NONE;
-    if (last != TDMI_NONE && gpu_end(rank, last) <= end_ns)
+    if (last != TDMI_NONE && tdmi_gpu_end(rank, last) <= end_ns)
         status = tdmi_bind(model, place, nodes->end[rank->gpu[last]], nodes->end[call], TDMI_DUE_SYNC, return_ns, call);
     return status;
 }
@@ -120,10 +115,10 @@ static tdm_status bind_call(tdmi_model *model, uint32_t place, tdmi_nodes *nodes
         return TDM_OK;
     if (tdmi_waits_for_copy(rank, call))
         status = tdmi_bind(model, place, nodes->end[rank->gpu[gpu]], nodes->end[call], TDMI_DUE_SYNC,
-                           tdmi_event_end(rank, call) - gpu_end(rank, gpu), call);
+                           tdmi_event_end(rank, call) - tdmi_gpu_end(rank, gpu), call);
     const uint32_t gate = gate_of(rank, nodes, call, gpu);
     if (status == TDM_OK && gate != TDMI_NONE) {
-        const int64_t gate_ns = tdmi_event_start(rank, rank->gpu[gate]);
+        const int64_t gate_ns = tdmi_gpu_start(rank, gate);
         status = tdmi_bind(model, place, nodes->begin[rank->gpu[gate]], nodes->end[call], TDMI_DUE_QUEUE,
                            gate_ns > tdmi_event_start(rank, call) ? tdmi_event_end(rank, call) - gate_ns : 0, call);
     }
