@@ -140,7 +140,7 @@ static tdm_status find_buckets(const tdmi_job *job, tdmi_buckets *out)
         if (strcmp(m->op, "allreduce") != 0 || m->group_size != group_size || m->nbytes <= 0)
             continue;
         const tdmi_rank *rank = &job->rank[part->place];
-        const uint32_t iteration = rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, tdmi_part_called(rank, part)) : 0;
+        const uint32_t iteration = (uint32_t)tdmi_iteration_at(rank, tdmi_part_called(rank, part));
         if (within_backward(out, job, part, iteration))
             out->of[out->count++] = (tdmi_bucket){.meeting = i, .iteration = iteration, .nbytes = m->nbytes};
     }
@@ -155,7 +155,7 @@ static double complete_at_send(const tdmi_job *job, const tdmi_buckets *buckets,
     for (uint32_t p = m->first; p < m->first + m->count; p++) {
         const tdmi_rank *rank = &job->rank[job->part[p].place];
         const int64_t ns = tdmi_part_called(rank, &job->part[p]);
-        sum += tdmi_gradients_complete(buckets, job->part[p].place, rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, ns) : 0, ns);
+        sum += tdmi_gradients_complete(buckets, job->part[p].place, (uint32_t)tdmi_iteration_at(rank, ns), ns);
     }
     return sum / (double)m->count;
 }

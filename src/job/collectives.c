@@ -186,7 +186,7 @@ static tdm_status add_item(lists *all, const tdmi_rank *rank, uint32_t place, ui
     *next = (item){.part = part};
     next->by_seq = c != NULL && c->seq >= 0 && c->seq < UINT32_MAX;
     next->index = next->by_seq ? (uint32_t)c->seq : 0;
-    next->iteration = rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, called_ns) : 0;
+    next->iteration = (uint32_t)tdmi_iteration_at(rank, called_ns);
     all->items++;
     return kind_of(all, rank, event, &next->kind);
 }

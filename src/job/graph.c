@@ -15,7 +15,7 @@ tdm_status tdmi_bind(tdmi_model *model, uint32_t place, uint32_t from, uint32_t 
         .from = from,
         .event = event,
         .ns = ns,
-        .iteration = rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, tdmi_graph_measured(model->graph, to)) : 0,
+        .iteration = (uint32_t)tdmi_iteration_at(rank, tdmi_graph_measured(model->graph, to)),
         .rank = (uint16_t)place,
         .due = (uint8_t)due,
     };

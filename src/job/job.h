@@ -164,7 +164,7 @@ static inline int64_t tdmi_part_called(const tdmi_rank *rank, const tdmi_part *p
 uint32_t tdmi_launched_before(const tdmi_rank *rank, uint32_t stream, int64_t ns);
 /* Its collective, or NULL. */
 const tdmi_collective *tdmi_event_collective(const tdmi_rank *rank, uint32_t event);
-/* The iteration of a moment; the first and last also of what is before and after. */
+/* The iteration of a moment; the first and last also of what is before and after. 0 where there are none. */
 size_t tdmi_iteration_at(const tdmi_rank *rank, int64_t ns);
 
 /* Bus bandwidth is this times bytes / time: what each link carries, whatever the number of ranks (nccl-tests, PERFORMANCE.md). */

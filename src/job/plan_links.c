@@ -30,11 +30,6 @@ static uint32_t ready_node(const tdmi_model *model, const tdmi_nodes *nodes, con
     return point != TDMI_NONE ? nodes[part->place].point[point].node : TDMI_NONE;
 }
 
-static uint32_t iteration_of(const tdmi_rank *rank, const tdmi_part *part)
-{
-    return rank->iterations > 0 ? (uint32_t)tdmi_iteration_at(rank, tdmi_part_called(rank, part)) : 0;
-}
-
 /* One bucket of DDP's plan: the gradients it waits for, on every rank, to the moment at which all ranks are there for what was sent last. */
 static tdm_status bind_planned(tdmi_model *model, const tdmi_nodes *nodes, const tdmi_buckets *buckets, uint32_t number)
 {
@@ -44,7 +39,8 @@ static tdm_status bind_planned(tdmi_model *model, const tdmi_nodes *nodes, const
     tdm_status status = TDM_OK;
     for (uint32_t p = m->first; p < m->first + m->count && status == TDM_OK; p++) {
         const tdmi_part *part = &model->job->part[p];
-        const uint32_t iteration = iteration_of(&model->job->rank[part->place], part);
+        const tdmi_rank *rank = &model->job->rank[part->place];
+        const uint32_t iteration = (uint32_t)tdmi_iteration_at(rank, tdmi_part_called(rank, part));
         status = tdmi_bind(model, part->place, ready_node(model, nodes, buckets, part, iteration, planned->share), model->joined[meeting], TDMI_DUE_PLAN, EVENT_NS, number);
     }
     return status;
