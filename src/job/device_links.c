@@ -7,8 +7,7 @@
 
 #include "core/memory.h"
 #include "job/median.h"
-
-#include <stdlib.h>
+#include "job/order.h"
 
 /* Where a trace shows no example: what current NVIDIA GPUs take. */
 #define LAUNCH_NS 5000
@@ -80,36 +79,25 @@ static tdm_status learn(const tdmi_rank *rank, learned *out)
     return TDM_OK;
 }
 
-typedef struct keyed {
-    int64_t ns;
-    uint32_t event;
-} keyed;
-
-static int by_time(const void *a, const void *b)
-{
-    const keyed *x = a, *y = b;
-    return x->ns != y->ns ? (x->ns > y->ns) - (x->ns < y->ns) : (x->event > y->event) - (x->event < y->event);
-}
-
 /* The CPU's collectives, sorted by `time_of`. */
 static tdm_status list_comms(const tdmi_rank *rank, int64_t (*time_of)(const tdmi_rank *rank, uint32_t event), uint32_t **out, size_t *count_out)
 {
     size_t count = 0, at = 0;
     for (uint32_t i = 0; !rank->on_device && i < rank->trace->event_count; i++)
         count += rank->role[i] == TDMI_ROLE_HOST_COMM;
-    keyed *key = tdmi_malloc((count + 1) * sizeof *key, "replay");
+    tdmi_key *key = tdmi_malloc((count + 1) * sizeof *key, "replay");
     *out = tdmi_malloc((count + 1) * sizeof **out, "replay");
-    for (uint32_t i = 0; key != NULL && count > 0 && i < rank->trace->event_count; i++)
+    tdm_status status = key != NULL && *out != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    for (uint32_t i = 0; status == TDM_OK && at < count; i++)
         if (rank->role[i] == TDMI_ROLE_HOST_COMM)
-            key[at++] = (keyed){time_of(rank, i), i};
-    if (key != NULL)
-        qsort(key, count, sizeof *key, by_time);
-    for (size_t i = 0; key != NULL && *out != NULL && i < count; i++)
-        (*out)[i] = key[i].event;
-    const bool fits = key != NULL && *out != NULL;
+            key[at++] = (tdmi_key){time_of(rank, i), i};
+    if (status == TDM_OK)
+        status = tdmi_keys_sort(key, count, NULL, NULL);
+    for (size_t i = 0; status == TDM_OK && i < count; i++)
+        (*out)[i] = key[i].index;
     *count_out = count;
     tdmi_free(key);
-    return fits ? TDM_OK : TDM_ERR_NO_MEMORY;
+    return status;
 }
 
 tdm_status tdmi_device_nodes(tdmi_model *model, uint32_t place, tdmi_nodes *nodes)

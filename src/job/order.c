@@ -25,14 +25,14 @@ static void sort_digit(const tdmi_key *from, tdmi_key *to, size_t count, int64_t
 {
     size_t place[DIGITS] = {0}, sum = 0;
     for (size_t i = 0; i < count; i++)
-        place[(uint64_t)(from[i].ns - least_ns) >> shift & (DIGITS - 1)]++;
+        place[((uint64_t)from[i].ns - (uint64_t)least_ns) >> shift & (DIGITS - 1)]++;
     for (size_t d = 0; d < DIGITS; d++) {
         const size_t here = place[d];
         place[d] = sum;
         sum += here;
     }
     for (size_t i = 0; i < count; i++)
-        to[place[(uint64_t)(from[i].ns - least_ns) >> shift & (DIGITS - 1)]++] = from[i];
+        to[place[((uint64_t)from[i].ns - (uint64_t)least_ns) >> shift & (DIGITS - 1)]++] = from[i];
 }
 
 tdm_status tdmi_keys_sort(tdmi_key *key, size_t count, int (*tie)(const tdmi_key *a, const tdmi_key *b, void *arg), void *arg)
@@ -48,7 +48,7 @@ tdm_status tdmi_keys_sort(tdmi_key *key, size_t count, int (*tie)(const tdmi_key
         tdmi_key *spare = tdmi_malloc(count * sizeof *spare, "job"), *from = key, *to = spare;
         if (spare == NULL)
             return TDM_ERR_NO_MEMORY;
-        for (unsigned shift = 0; shift < 64 && (uint64_t)(most_ns - least_ns) >> shift != 0; shift += DIGIT_BITS) {
+        for (unsigned shift = 0; shift < 64 && ((uint64_t)most_ns - (uint64_t)least_ns) >> shift != 0; shift += DIGIT_BITS) {
             sort_digit(from, to, count, least_ns, shift);
             tdmi_key *done = to;
             to = from;
@@ -58,6 +58,7 @@ tdm_status tdmi_keys_sort(tdmi_key *key, size_t count, int (*tie)(const tdmi_key
             memcpy(key, from, count * sizeof *key);
         tdmi_free(spare);
     }
-    sort_ties(key, count, tie, arg);
+    if (tie != NULL)
+        sort_ties(key, count, tie, arg);
     return TDM_OK;
 }

@@ -12,7 +12,7 @@ typedef struct tdmi_key {
     uint32_t index; /* of whatever is sorted */
 } tdmi_key;
 
-/* By ns; those of one ns as `tie` says, a total order over their indices. TDM_ERR_NO_MEMORY. */
+/* By ns; those of one ns as `tie` says, a total order over their indices; NULL: as they stood. TDM_ERR_NO_MEMORY. */
 tdm_status tdmi_keys_sort(tdmi_key *key, size_t count, int (*tie)(const tdmi_key *a, const tdmi_key *b, void *arg), void *arg);
 
 #endif

@@ -5,8 +5,8 @@
 #include "job/replay.h"
 
 #include "core/memory.h"
+#include "job/order.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct raw_link {
@@ -123,17 +123,6 @@ static tdm_status sort_links(tdmi_graph *graph)
     return TDM_OK;
 }
 
-typedef struct by_time {
-    int64_t ns;
-    uint32_t node;
-} by_time;
-
-static int earlier_first(const void *a, const void *b)
-{
-    const by_time *x = a, *y = b;
-    return x->ns != y->ns ? (x->ns > y->ns) - (x->ns < y->ns) : (x->node > y->node) - (x->node < y->node);
-}
-
 /* The links of a node from nodes that are not placed yet go; they would make a circle. */
 static void cut_links(tdmi_graph *graph, uint32_t node, const bool *placed)
 {
@@ -150,7 +139,7 @@ static tdm_status order_nodes(tdmi_graph *graph, size_t *cut_out)
     uint32_t *out_first = tdmi_calloc(nodes + 2, sizeof *out_first, "replay");
     uint32_t *out = tdmi_malloc((graph->links + 1) * sizeof *out, "replay");
     bool *placed = tdmi_calloc(nodes + 1, sizeof *placed, "replay");
-    by_time *rest = NULL;
+    tdmi_key *rest = NULL;
     graph->order = tdmi_malloc((nodes + 1) * sizeof *graph->order, "replay");
     tdm_status status = open != NULL && out_first != NULL && out != NULL && placed != NULL && graph->order != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
     size_t count = 0, at = 0, next_rest = 0;
@@ -180,12 +169,14 @@ static tdm_status order_nodes(tdmi_graph *graph, size_t *cut_out)
                 }
                 for (uint32_t n = 0; n < nodes; n++)
                     if (open[n] > 0)
-                        rest[left++] = (by_time){graph->measured_ns[n], n};
-                qsort(rest, left, sizeof *rest, earlier_first);
+                        rest[left++] = (tdmi_key){graph->measured_ns[n], n};
+                status = tdmi_keys_sort(rest, left, NULL, NULL);
+                if (status != TDM_OK)
+                    break;
             }
-            while (open[rest[next_rest].node] == 0)
+            while (open[rest[next_rest].index] == 0)
                 next_rest++;
-            const uint32_t node = rest[next_rest].node;
+            const uint32_t node = rest[next_rest].index;
             cut_links(graph, node, placed);
             open[node] = 0;
             graph->order[count++] = node;

@@ -2,6 +2,7 @@
 #include "job/syncs.h"
 
 #include "core/memory.h"
+#include "job/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,17 +32,6 @@ static bool is_own_frame(const char *name)
     return strstr(name, ".py(") != NULL && strstr(name, "torch/") == NULL && strstr(name, "site-packages/") == NULL && name[0] != '<';
 }
 
-typedef struct keyed {
-    int64_t ns;
-    uint32_t event;
-} keyed;
-
-static int by_start(const void *a, const void *b)
-{
-    const keyed *x = a, *y = b;
-    return x->ns != y->ns ? (x->ns > y->ns) - (x->ns < y->ns) : (x->event > y->event) - (x->event < y->event);
-}
-
 static tdm_status find_frames(const tdmi_rank *rank, frames *out)
 {
     const tdmi_trace *trace = rank->trace;
@@ -49,25 +39,25 @@ static tdm_status find_frames(const tdmi_rank *rank, frames *out)
     if (trace->kind_count[TDMI_EVENT_PYTHON] == 0)
         return TDM_OK;
     uint8_t *own = tdmi_calloc(trace->text_count + 1, 1, "job"); /* of each text: 0 not looked at, 1 no, 2 yes */
-    keyed *key = tdmi_malloc((trace->kind_count[TDMI_EVENT_PYTHON] + 1) * sizeof *key, "job");
+    tdmi_key *key = tdmi_malloc((trace->kind_count[TDMI_EVENT_PYTHON] + 1) * sizeof *key, "job");
     out->event = tdmi_malloc((trace->kind_count[TDMI_EVENT_PYTHON] + 1) * sizeof *out->event, "job");
-    const bool fits = own != NULL && key != NULL && out->event != NULL;
-    for (uint32_t i = 0; fits && i < trace->event_count; i++) {
+    tdm_status status = own != NULL && key != NULL && out->event != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
+    for (uint32_t i = 0; status == TDM_OK && i < trace->event_count; i++) {
         const tdmi_event *e = &trace->event[i];
         if (e->kind != TDMI_EVENT_PYTHON || e->name == TDMI_NONE || out->count >= trace->kind_count[TDMI_EVENT_PYTHON])
             continue;
         if (own[e->name] == 0)
             own[e->name] = is_own_frame(tdmi_trace_text(trace, e->name)) ? 2 : 1;
         if (own[e->name] == 2)
-            key[out->count++] = (keyed){e->start_ns, i};
+            key[out->count++] = (tdmi_key){e->start_ns, i};
     }
-    if (fits)
-        qsort(key, out->count, sizeof *key, by_start);
-    for (size_t i = 0; fits && i < out->count; i++)
-        out->event[i] = key[i].event;
+    if (status == TDM_OK)
+        status = tdmi_keys_sort(key, out->count, NULL, NULL);
+    for (size_t i = 0; status == TDM_OK && i < out->count; i++)
+        out->event[i] = key[i].index;
     tdmi_free(own);
     tdmi_free(key);
-    return fits ? TDM_OK : TDM_ERR_NO_MEMORY;
+    return status;
 }
 
 /* The innermost that is around the call on its thread; those of mid-2023 have no thread and stand for any. */
