@@ -53,23 +53,6 @@ static bool look(const tdmi_trace *trace, const char **step, int64_t *first_ns)
 
 /* ---- one rank ---- */
 
-static int by_number(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
-static size_t sort_and_unite(int64_t *numbers, size_t count)
-{
-    size_t different = 0;
-    if (count > 0)
-        qsort(numbers, count, sizeof *numbers, by_number);
-    for (size_t i = 0; i < count; i++)
-        if (different == 0 || numbers[i] != numbers[different - 1])
-            numbers[different++] = numbers[i];
-    return different;
-}
-
 static tdm_status list_steps(const tdmi_hta_rank *rank, tdmi_hta_rank_figures *out)
 {
     out->step = tdmi_malloc((rank->step_count + 1) * sizeof *out->step, "hta steps");
@@ -78,7 +61,7 @@ static tdm_status list_steps(const tdmi_hta_rank *rank, tdmi_hta_rank_figures *o
     for (size_t i = 0; i < rank->step_count; i++)
         if (rank->step[i].numbered && tdmi_hta_row_copies(rank, &rank->trace->event[rank->step[i].event]) > 0)
             out->step[out->step_count++] = rank->step[i].number;
-    out->step_count = sort_and_unite(out->step, out->step_count);
+    out->step_count = tdmi_hta_unite(out->step, out->step_count);
     return TDM_OK;
 }
 
@@ -187,7 +170,7 @@ static tdm_status unite_steps(tdmi_hta_figures *figures)
     for (size_t r = 0; r < figures->rank_count; r++)
         for (size_t i = 0; i < figures->rank[r].step_count; i++)
             figures->step[figures->step_count++] = figures->rank[r].step[i];
-    figures->step_count = sort_and_unite(figures->step, figures->step_count);
+    figures->step_count = tdmi_hta_unite(figures->step, figures->step_count);
     return TDM_OK;
 }
 

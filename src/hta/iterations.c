@@ -4,14 +4,6 @@
 
 #include "core/memory.h"
 
-#include <stdlib.h>
-
-static int by_time(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* The piece that begins at this bound, or the first behind it. */
 static size_t piece_at(const tdmi_hta_iterations *it, int64_t ns)
 {
@@ -53,11 +45,7 @@ tdm_status tdmi_hta_iterations_find(const tdmi_hta_rank *rank, tdmi_hta_iteratio
             it.bound[bounds++] = rank->step[i].start_ns;
             it.bound[bounds++] = rank->step[i].end_ns;
         }
-    qsort(it.bound, bounds, sizeof *it.bound, by_time);
-    size_t different = 0;
-    for (size_t i = 0; i < bounds; i++)
-        if (different == 0 || it.bound[i] != it.bound[different - 1])
-            it.bound[different++] = it.bound[i];
+    const size_t different = tdmi_hta_unite(it.bound, bounds);
     it.count = different > 0 ? different - 1 : 0;
     for (size_t i = 0; i <= it.count; i++) {
         it.step[i] = TDMI_NONE;

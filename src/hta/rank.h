@@ -141,6 +141,9 @@ static inline uint64_t tdmi_hta_key_of_time(int64_t ns)
     return (uint64_t)ns ^ ((uint64_t)1 << 63);
 }
 
+/* Sorts whole numbers and leaves each once; gives how many are left. */
+size_t tdmi_hta_unite(int64_t *numbers, size_t count);
+
 /* ---- spans.c ---- */
 typedef struct tdmi_hta_spans {
     int64_t *from, *to;

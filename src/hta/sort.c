@@ -2,6 +2,7 @@
  * times of one trace have many of. pandas' own sort of rows is not stable: docs/hta.md says which numbers hang on that. */
 #include "hta/rank.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void tdmi_hta_sort(tdmi_hta_key *keys, tdmi_hta_key *scratch, size_t count)
@@ -34,4 +35,21 @@ void tdmi_hta_sort(tdmi_hta_key *keys, tdmi_hta_key *scratch, size_t count)
     }
     if (from != keys)
         memcpy(keys, from, count * sizeof *keys);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+size_t tdmi_hta_unite(int64_t *numbers, size_t count)
+{
+    size_t different = 0;
+    if (count > 0)
+        qsort(numbers, count, sizeof *numbers, by_number);
+    for (size_t i = 0; i < count; i++)
+        if (different == 0 || numbers[i] != numbers[different - 1])
+            numbers[different++] = numbers[i];
+    return different;
 }
