@@ -39,7 +39,7 @@ typedef struct tdmi_hta_kernel {
 typedef struct tdmi_hta_call {
     int64_t start_ns, dur_ns;
     int64_t stream;
-    uint32_t link, event;
+    uint32_t link;
     uint8_t flags; /* of its name */
 } tdmi_hta_call;
 
@@ -73,7 +73,6 @@ typedef struct tdmi_hta_rank {
     tdmi_hta_step *step;       /* rows with ProfilerStep in their name */
     size_t step_count;
     size_t sync_count;         /* device rows that are no kernels */
-    int64_t first_ns;          /* the earliest row; INT64_MAX: there is none */
     /* what the filter leaves */
     bool filtered;
     int64_t limit_ns;          /* rows of the CPU that begin before it; INT64_MIN: none, INT64_MAX: all */

@@ -124,7 +124,6 @@ static void add_row(tdmi_hta_rank *rank, uint32_t index)
     int64_t start_ns, dur_ns;
     uint32_t link = TDMI_NONE;
     tdmi_hta_row_times(rank->rounded, event, &start_ns, &dur_ns);
-    rank->first_ns = start_ns < rank->first_ns ? start_ns : rank->first_ns;
     if (event->correlation != TDMI_NO_CORRELATION) {
         link = link_of(rank, event->correlation);
         if (device)
@@ -132,7 +131,7 @@ static void add_row(tdmi_hta_rank *rank, uint32_t index)
         else {
             rank->link[link].cpu = index;
             rank->call[rank->call_count++] =
-                (tdmi_hta_call){.start_ns = start_ns, .dur_ns = dur_ns, .link = link, .event = index, .stream = stream, .flags = (uint8_t)flags};
+                (tdmi_hta_call){.start_ns = start_ns, .dur_ns = dur_ns, .link = link, .stream = stream, .flags = (uint8_t)flags};
         }
     }
     if (stream != -1)
@@ -155,7 +154,7 @@ static void add_row(tdmi_hta_rank *rank, uint32_t index)
 
 tdm_status tdmi_hta_rank_read(const tdmi_trace *trace, bool rounded, tdmi_hta_rank *out)
 {
-    tdmi_hta_rank rank = {.trace = trace, .rounded = rounded, .first_ns = INT64_MAX};
+    tdmi_hta_rank rank = {.trace = trace, .rounded = rounded};
     rank.name_flags = tdmi_malloc(trace->text_count + 1, "hta names");
     tdm_status status = rank.name_flags != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
     if (status == TDM_OK) {

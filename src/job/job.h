@@ -49,7 +49,6 @@ typedef struct tdmi_iteration {
 
 /* One stream of a device, its events in order of time. */
 typedef struct tdmi_stream {
-    uint32_t lane;
     uint32_t first, count; /* in gpu_by_stream[] */
     int64_t compute_ns;    /* of TDMI_ROLE_COMPUTE */
     int64_t comm_ns;

@@ -169,10 +169,8 @@ static tdm_status find_streams(tdmi_rank *rank)
     memset(of_lane, 0xff, (trace->lane_count + 1) * sizeof *of_lane);
     for (size_t g = 0; g < rank->gpu_count; g++) {
         const tdmi_event *e = &trace->event[rank->gpu[g]];
-        if (of_lane[e->lane] == TDMI_NONE) {
-            of_lane[e->lane] = (uint32_t)rank->streams;
-            rank->stream[rank->streams++].lane = e->lane;
-        }
+        if (of_lane[e->lane] == TDMI_NONE)
+            of_lane[e->lane] = (uint32_t)rank->streams++;
         tdmi_stream *stream = &rank->stream[rank->stream_of[g] = of_lane[e->lane]];
         stream->count++;
         stream->compute_ns += rank->role[rank->gpu[g]] == TDMI_ROLE_COMPUTE ? e->dur_ns : 0;

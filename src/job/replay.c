@@ -234,11 +234,6 @@ size_t tdmi_graph_nodes(const tdmi_graph *graph)
     return graph->nodes;
 }
 
-size_t tdmi_graph_links(const tdmi_graph *graph)
-{
-    return graph->links;
-}
-
 int64_t tdmi_graph_measured(const tdmi_graph *graph, uint32_t node)
 {
     return graph->measured_ns[node];

@@ -63,7 +63,6 @@ tdm_status tdmi_graph_append(tdmi_graph *graph, tdmi_graph *more, uint32_t *offs
 tdm_status tdmi_graph_finish(tdmi_graph *graph, size_t *cut_out);
 
 size_t tdmi_graph_nodes(const tdmi_graph *graph);
-size_t tdmi_graph_links(const tdmi_graph *graph);
 int64_t tdmi_graph_measured(const tdmi_graph *graph, uint32_t node);
 
 /* The ns of a link in a replay; TDMI_CUT: the link is not there. */

@@ -14,7 +14,8 @@ tdm_status tdmi_reader_grow(void **array, size_t *capacity, size_t size)
     return TDM_OK;
 }
 
-size_t tdmi_reader_nbytes(const tdmi_reader *r)
+/* The bytes that the tables take now. */
+static size_t nbytes_of(const tdmi_reader *r)
 {
     const tdmi_trace *t = r->trace;
     return t->event_count * sizeof *t->event + t->op_count * sizeof *t->op + t->kernel_count * sizeof *t->kernel +
@@ -57,7 +58,7 @@ static void drop_tables(tdmi_reader *r)
 
 tdm_status tdmi_reader_check_memory(tdmi_reader *r)
 {
-    if (r->survey != NULL || tdmi_reader_nbytes(r) <= r->budget)
+    if (r->survey != NULL || nbytes_of(r) <= r->budget)
         return TDM_OK;
     tdm_status status = tdmi_survey_create(&r->survey);
     for (size_t i = 0; i < r->trace->event_count && status == TDM_OK; i++)

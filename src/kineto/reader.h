@@ -44,8 +44,6 @@ typedef struct tdmi_reader {
 /* One sentence more for a list of them, or for the trace; without memory for it, it is lost. */
 void tdmi_reader_note(tdmi_trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tdmi_note_add(char ***note, size_t *count, const char *format, va_list arguments);
-/* The bytes that the tables take now. */
-size_t tdmi_reader_nbytes(const tdmi_reader *reader);
 
 /* event.c: the event in reader->top and reader->args. */
 tdm_status tdmi_reader_event(tdmi_reader *reader, uint32_t place);

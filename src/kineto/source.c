@@ -161,8 +161,7 @@ static bool is_gzip(const uint8_t *head, size_t nbytes)
 
 static tdm_status start(tdmi_source *source, const uint8_t *head, size_t nbytes, bool ahead)
 {
-    source->facts.gzip = is_gzip(head, nbytes);
-    if (!source->facts.gzip)
+    if (!is_gzip(head, nbytes))
         return TDM_OK;
     if (source->fd >= 0 && (source->raw = tdmi_malloc(RAW_BYTES, "trace inflate")) == NULL)
         return TDM_ERR_NO_MEMORY;

@@ -19,7 +19,6 @@ typedef struct tdmi_source tdmi_source;
 
 /* What there is to know once everything was read. */
 typedef struct tdmi_source_facts {
-    bool gzip;
     tdmi_source_end end;
     bool wrong_checksum;   /* of some member; its text was given all the same */
     bool garbage;          /* something that is no gzip, and not only zeros, behind the last member */
