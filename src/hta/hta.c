@@ -6,22 +6,14 @@
 #include "hta/rank.h"
 
 #include "core/memory.h"
+#include "kineto/each.h"
 
-#include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct work {
     const tdmi_job_traces *job;
     tdmi_hta_figures *figures;
     bool filtered;
-    atomic_size_t next;
-    pthread_mutex_t lock;
-    tdm_status status; /* guarded by lock, like the text: the first failure */
-    char text[TDMI_ERROR_TEXT_MAX];
 } work;
 
 /* ---- what ranks have in common ---- */
@@ -111,8 +103,9 @@ static tdm_status compute_all(tdmi_hta_rank *rank, const work *w, tdmi_hta_rank_
     return status == TDM_OK ? compute_with_last(rank, w, out) : status;
 }
 
-static tdm_status compute_rank(const work *w, size_t r)
+static tdm_status compute_rank(uint32_t r, void *arg)
 {
+    const work *w = arg;
     const tdmi_trace *trace = w->job->rank[r];
     tdmi_hta_rank rank;
     tdm_status status = tdmi_hta_rank_read(trace, trace->ns_times, &rank);
@@ -125,36 +118,6 @@ static tdm_status compute_rank(const work *w, size_t r)
     w->figures->rank[r].temporal_exact = w->figures->rank[r].temporal; /* nothing was rounded */
     w->figures->rank[r].overlap_exact_pct = w->figures->rank[r].overlap_pct;
     return status;
-}
-
-static void *run(void *arg)
-{
-    work *w = arg;
-    for (size_t r; (r = atomic_fetch_add(&w->next, 1)) < w->job->count;) {
-        const tdm_status status = compute_rank(w, r);
-        if (status == TDM_OK)
-            continue;
-        pthread_mutex_lock(&w->lock);
-        if (w->status == TDM_OK) {
-            w->status = status;
-            snprintf(w->text, sizeof w->text, "%s", tdm_error_text());
-        }
-        pthread_mutex_unlock(&w->lock);
-        return NULL;
-    }
-    return NULL;
-}
-
-static void run_on_threads(work *w, int threads)
-{
-    pthread_t thread[64];
-    int started = 0;
-    const size_t most = (size_t)threads < w->job->count ? (size_t)threads : w->job->count;
-    while ((size_t)started + 1 < most && started < 64 && pthread_create(&thread[started], NULL, run, w) == 0)
-        started++;
-    run(w);
-    while (started > 0)
-        pthread_join(thread[--started], NULL);
 }
 
 /* ---- what needs all ranks ---- */
@@ -205,7 +168,7 @@ static tdm_status find_failures(tdmi_hta_figures *figures)
 tdm_status tdmi_hta_compute(const tdmi_job_traces *job, int threads, tdmi_hta_figures *out)
 {
     tdmi_hta_figures figures = {.first_ns = INT64_MAX};
-    work w = {.job = job, .figures = &figures, .lock = PTHREAD_MUTEX_INITIALIZER};
+    work w = {.job = job, .figures = &figures};
     const char *step = NULL;
     figures.rank = tdmi_calloc(job->count + 1, sizeof *figures.rank, "hta figures");
     if (figures.rank == NULL)
@@ -218,10 +181,7 @@ tdm_status tdmi_hta_compute(const tdmi_job_traces *job, int threads, tdmi_hta_fi
         if (figures.rank[r].first_ns < figures.first_ns)
             figures.first_ns = figures.rank[r].first_ns;
     }
-    run_on_threads(&w, threads);
-    tdm_status status = w.status;
-    if (status != TDM_OK)
-        tdmi_error_set_text(w.text);
+    tdm_status status = tdmi_each_place(job->count, threads, compute_rank, &w);
     if (status == TDM_OK)
         status = unite_steps(&figures);
     if (status == TDM_OK)

@@ -1,11 +1,12 @@
 /* breakdown.c - the time of each iteration, cut into parts. */
 #include "job/breakdown.h"
 
+#include "core/cpu.h"
 #include "core/memory.h"
 #include "job/ahead.h"
-#include "job/each.h"
 #include "job/intervals.h"
 #include "job/syncs.h"
+#include "kineto/each.h"
 
 #include <string.h>
 
@@ -317,10 +318,10 @@ tdm_status tdmi_breakdown_make(const tdmi_job *job, tdmi_breakdown *out)
     t.ahead = tdmi_calloc(job->ranks + 1, sizeof *t.ahead, "breakdown");
     tdm_status status = out->of != NULL && out->mean != NULL && t.on_device != NULL && t.ahead != NULL ? TDM_OK : TDM_ERR_NO_MEMORY;
     if (status == TDM_OK)
-        status = tdmi_each_place(job->ranks, find_iterations, &t);
+        status = tdmi_each_place(job->ranks, tdmi_cpu_usable(), find_iterations, &t);
     if (status == TDM_OK) {
         choose_iterations(&t);
-        status = tdmi_each_place(job->ranks, split_place, &t);
+        status = tdmi_each_place(job->ranks, tdmi_cpu_usable(), split_place, &t);
     }
     for (size_t r = 0; t.on_device != NULL && r < job->ranks; r++)
         tdmi_free(t.on_device[r]);

@@ -1,8 +1,9 @@
 /* graph.c - builds the graph of a job, rank by rank and then across them, and plays it with changes. */
 #include "job/build.h"
 
+#include "core/cpu.h"
 #include "core/memory.h"
-#include "job/each.h"
+#include "kineto/each.h"
 
 #include <string.h>
 
@@ -251,7 +252,7 @@ static tdm_status build_ranks(tdmi_model *model, tdmi_nodes *nodes)
 {
     const size_t ranks = model->job->ranks;
     const site s = {model, nodes, tdmi_calloc(ranks + 1, sizeof *s.graph, "replay")};
-    tdm_status status = s.graph != NULL ? tdmi_each_place(ranks, build_place, (void *)&s) : TDM_ERR_NO_MEMORY;
+    tdm_status status = s.graph != NULL ? tdmi_each_place(ranks, tdmi_cpu_usable(), build_place, (void *)&s) : TDM_ERR_NO_MEMORY;
     for (size_t r = 0; r < ranks && status == TDM_OK; r++)
         status = append_place(model, &s, r);
     for (size_t r = 0; s.graph != NULL && r < ranks; r++)

@@ -1,8 +1,9 @@
 /* job.c - makes a job from its traces, and takes it apart again. */
 #include "job/job.h"
 
+#include "core/cpu.h"
 #include "core/memory.h"
-#include "job/each.h"
+#include "kineto/each.h"
 
 #define BASE_NS_MAX ((int64_t)1 << 61)
 /* Places are numbers of 16 bits in the graph. */
@@ -40,7 +41,7 @@ tdm_status tdmi_job_create(const tdmi_job_traces *traces, tdmi_job **out)
         rank->shift_ns = base_of(traces->rank[r]) - base_of(traces->rank[0]); /* processes that started in other quarters of a year */
     }
     if (status == TDM_OK)
-        status = tdmi_each_place(job->ranks, prepare, job);
+        status = tdmi_each_place(job->ranks, tdmi_cpu_usable(), prepare, job);
     for (size_t r = 0; r < job->ranks; r++) {
         job->on_device |= job->rank[r].on_device;
         job->kinds |= job->rank[r].kinds;

@@ -4,12 +4,11 @@
  * The caller waits for all of them. */
 #include "core/cpu.h"
 #include "core/memory.h"
+#include "kineto/each.h"
 #include "kineto/files.h"
 #include "kineto/read.h"
 #include "kineto/reader.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,6 @@ typedef struct outcome {
 typedef struct work {
     const tdmi_files *files;
     outcome *outcome; /* [files->count]; each written by one thread */
-    atomic_size_t next;
     size_t memory_bytes;
     uint64_t text_bytes; /* about, in all files */
     bool rows_only, ahead, newest;
@@ -47,32 +45,16 @@ static size_t share_of(const work *w, size_t file)
     return share > LEAST ? (size_t)share : LEAST;
 }
 
-static void *read_files(void *arg)
+/* One file; that it fails is an outcome too, and stops no other. */
+static tdm_status read_file(uint32_t i, void *arg)
 {
-    work *w = arg;
-    for (;;) {
-        const size_t i = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed);
-        if (i >= w->files->count)
-            return NULL;
-        outcome *o = &w->outcome[i];
-        const tdmi_read_task task = {.path = w->files->file[i].path, .memory_bytes = share_of(w, i), .rows_only = w->rows_only, .ahead = w->ahead};
-        o->status = tdmi_trace_read_task(&task, &o->foreign, &o->trace);
-        if (o->status != TDM_OK)
-            strncpy(o->text, tdm_error_text(), sizeof o->text - 1);
-    }
-}
-
-static void read_all(work *w, int threads)
-{
-    enum { THREADS_MAX = 256 };
-    pthread_t thread[THREADS_MAX];
-    int started = 0;
-    while (started < threads - 1 && started < THREADS_MAX && (size_t)started + 1 < w->files->count &&
-           pthread_create(&thread[started], NULL, read_files, w) == 0)
-        started++;
-    read_files(w); /* this thread is one of them */
-    for (int i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
+    const work *w = arg;
+    outcome *o = &w->outcome[i];
+    const tdmi_read_task task = {.path = w->files->file[i].path, .memory_bytes = share_of(w, i), .rows_only = w->rows_only, .ahead = w->ahead};
+    o->status = tdmi_trace_read_task(&task, &o->foreign, &o->trace);
+    if (o->status != TDM_OK)
+        strncpy(o->text, tdm_error_text(), sizeof o->text - 1);
+    return TDM_OK;
 }
 
 static int64_t last_ns(const tdmi_trace *t)
@@ -246,7 +228,7 @@ tdm_status tdmi_job_traces_read(const char *const *path, size_t count, const tdm
     }
     for (size_t i = 0; i < files.count; i++)
         w.outcome[i].name_rank = tdmi_files_rank_of_name(files.file[i].path);
-    read_all(&w, threads);
+    tdmi_each_place(files.count, threads, read_file, &w);
     status = collect(job, &w);
     for (size_t i = 0; i < files.count; i++)
         tdmi_trace_free(w.outcome[i].trace);

@@ -1,15 +1,13 @@
 /* each.c - a counter from which threads take places. The calling thread is one of them.
  *
  * Threads: all of them run run(); `next` is what they share, `status` and `text` are written under the lock by the first that fails. */
-#include "job/each.h"
-
-#include "core/cpu.h"
+#include "kineto/each.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define THREADS_MAX 64
+#define THREADS_MAX 256
 
 typedef struct crew {
     size_t count;
@@ -42,10 +40,10 @@ static void *run(void *arg)
     return NULL;
 }
 
-tdm_status tdmi_each_place(size_t count, tdm_status (*work)(uint32_t place, void *arg), void *arg)
+tdm_status tdmi_each_place(size_t count, int threads, tdm_status (*work)(uint32_t place, void *arg), void *arg)
 {
     pthread_t thread[THREADS_MAX];
-    size_t wanted = (size_t)tdmi_cpu_usable(), started = 0;
+    size_t wanted = (size_t)threads, started = 0;
     crew c = {.count = count, .work = work, .arg = arg, .lock = PTHREAD_MUTEX_INITIALIZER, .status = TDM_OK};
     wanted = wanted < count ? wanted : count;
     wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
