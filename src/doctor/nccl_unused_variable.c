@@ -4,11 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void version_of(int number, char text[24])
-{
-    tdmi_nccl_version_text(number, text);
-}
-
 /* Why the variable does nothing in this version; false: it does something, or it is others'. */
 static bool not_read(const tdmi_nccl_variable *variable, tdmi_nccl_version version, char *why, size_t nbytes, char *set, size_t set_nbytes)
 {
@@ -29,14 +24,14 @@ static bool not_read(const tdmi_nccl_variable *variable, tdmi_nccl_version versi
     if (version == 0 || variable->echoed)
         return false;
     if (known->until != 0 && version > known->until) {
-        version_of(known->until, then);
+        tdmi_nccl_version_text(known->until, then);
         snprintf(why, nbytes, "it was read until %s, and this is %s", then, now);
         snprintf(set, set_nbytes, known->instead != NULL ? "Remove it; %s took its place" : "Remove it",
                  known->instead != NULL ? known->instead : "");
         return true;
     }
     if (version < known->since) {
-        version_of(known->since, then);
+        tdmi_nccl_version_text(known->since, then);
         snprintf(why, nbytes, "it is read since %s, and this is %s", then, now);
         snprintf(set, set_nbytes, "Remove it, or use NCCL %s or later", then);
         return true;
