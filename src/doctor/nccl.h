@@ -30,8 +30,6 @@ void tdmi_find_nccl_warnings(const tdmi_nccl_log *log, tdm_doctor_report *report
 typedef struct tdmi_nccl_ways {
     int64_t p2p, shm, net_inside, sockets_inside; /* pairs of ranks on this host */
     int64_t sockets, adapters, gdr;               /* pairs over the network: IP sockets; InfiniBand, RoCE, plugins; of those with GPUDirect */
-    int64_t collnet;
-    int64_t devices;                              /* GPUs, as the ranks name them: at least */
 } tdmi_nccl_ways;
 /* [log->hosts], new; NULL: no memory. */
 tdmi_nccl_ways *tdmi_nccl_ways_of(const tdmi_nccl_log *log);

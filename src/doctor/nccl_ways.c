@@ -31,7 +31,7 @@ tdmi_nccl_ways *tdmi_nccl_ways_of(const tdmi_nccl_log *log)
         else if (pair->kind == TDMI_NCCL_SHM)
             w->shm++;
         else if (pair->kind == TDMI_NCCL_COLLNET)
-            w->collnet++;
+            continue;
         else if (inside) {
             w->net_inside++;
             w->sockets_inside += socket;
@@ -42,9 +42,6 @@ tdmi_nccl_ways *tdmi_nccl_ways_of(const tdmi_nccl_log *log)
             w->gdr += pair->gdr;
         }
     }
-    for (uint32_t p = 0; p < log->processes; p++)
-        if (log->process[p].device >= ways[log->process[p].host].devices && log->process[p].device < 1024)
-            ways[log->process[p].host].devices = log->process[p].device + 1;
     return ways;
 }
 

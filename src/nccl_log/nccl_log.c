@@ -17,7 +17,7 @@ tdm_status tdmi_nccl_log_create(tdmi_nccl_log **out)
     if (log == NULL)
         return TDM_ERR_NO_MEMORY;
     log->largest = TDMI_NCCL_NONE;
-    log->cuda = log->net_plugin = log->collnet_plugin = "";
+    log->cuda = log->collnet_plugin = "";
     const tdm_status status = tdmi_nccl_tables_create(log);
     if (status != TDM_OK) {
         tdmi_nccl_log_free(log);

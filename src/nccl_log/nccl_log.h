@@ -25,9 +25,8 @@ typedef struct tdmi_nccl_host {
     tdmi_nccl_answer adapters_gdr; /* what NET said of GPUDirect RDMA for its devices */
     tdmi_nccl_answer dmabuf, peermem_missing, nvls;
     int64_t driver;                /* "cudaDriverVersion 12020"; 0 */
-    int64_t gdr_enabled, gdr_disabled, gdr_distance, gdr_level; /* lines; of the last disabled one: its distance and the limit, -1 */
+    int64_t gdr_disabled, gdr_distance, gdr_level; /* lines; of the last one: its distance and the limit, -1 */
     bool gdr_level_excluded;       /* the limit itself is too far (before 2.6) */
-    const char *ring_types;        /* "NVL/PIX": worst paths of the ring inside a host and to the network; "" */
     int64_t gpu_paths[16], net_paths[16]; /* GPU to GPU, GPU to its nearest adapter, by tdmi_nccl_path */
     bool network_differs;          /* several on one host */
 } tdmi_nccl_host;
@@ -35,15 +34,15 @@ typedef struct tdmi_nccl_host {
 typedef struct tdmi_nccl_process {
     uint32_t host;
     int64_t pid, rank, size;       /* in the largest communicator; -1 unknown */
-    int64_t device, nvml;          /* -1 */
+    int64_t device;                /* -1 */
     int64_t prefix_rank;           /* a launcher's, -1 */
     tdmi_nccl_version version;
     uint32_t last_member;          /* newest communicator, TDMI_NCCL_NONE */
     uint32_t pending;              /* chain of pairs whose communicator is not known yet */
-    int64_t channels, collnet_channels, nvls_channels, p2p_channels; /* -1 */
+    int64_t channels, nvls_channels; /* -1 */
     bool collnet;                  /* connected */
     const char *ring;              /* of the communicator that is being made, until its name comes */
-    int64_t rings, up, trees;
+    int64_t rings, trees;
 } tdmi_nccl_process;
 
 typedef struct tdmi_nccl_comm {
@@ -58,9 +57,7 @@ typedef struct tdmi_nccl_comm {
 /* A rank of a communicator. */
 typedef struct tdmi_nccl_member {
     uint32_t comm, process, next_in_comm, next_in_process;
-    int64_t rank, device;
-    uint64_t bus;
-    int64_t up, trees;             /* parent in tree 0 (-1 root, -2 unknown), trees */
+    int64_t rank, trees;
     bool complete;
 } tdmi_nccl_member;
 
@@ -139,8 +136,7 @@ typedef struct tdmi_nccl_log {
     tdmi_nccl_version plain_version[8]; /* of lines without a process, each once */
     uint32_t plain_versions;
     const char *cuda;              /* "12.4"; "" */
-    const char *net_plugin, *collnet_plugin; /* "" none loaded */
-    tdmi_nccl_answer plugin;       /* a plugin for the network was looked for and found */
+    const char *collnet_plugin;    /* "" none loaded */
     int64_t lines, records, files, not_kept; /* not_kept: entries beyond the limits */
     int64_t warnings;
     uint32_t largest;              /* communicator, TDMI_NCCL_NONE */

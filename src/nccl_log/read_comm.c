@@ -2,23 +2,27 @@
  * Formats: init.cc ("Init COMPLETE", "Init START", "Trees", channels), graph/rings.cc ("Channel 00/02 :"). */
 #include "nccl_log/tables.h"
 
+/* What stands behind the word that begins with this; false: it is not there. */
+static bool find_behind(tdmi_span text, const char *word, tdmi_span *rest)
+{
+    *rest = tdmi_span_from(text, tdmi_span_find(text, word));
+    const bool found = rest->nbytes > 0;
+    while (rest->nbytes > 0 && *rest->at != ' ')
+        *rest = tdmi_span_from(*rest, 1);
+    return found;
+}
+
 /* Hexadecimal or decimal value behind a word, as "commId 0x1f". */
 static bool find_hex(tdmi_span text, const char *word, uint64_t *out)
 {
-    const size_t at = tdmi_span_find(text, word);
-    tdmi_span rest = tdmi_span_from(text, at);
-    for (; rest.nbytes > 0 && *rest.at != ' '; rest = tdmi_span_from(rest, 1))
-        ;
-    return at < text.nbytes && tdmi_match(rest, " %x", out);
+    tdmi_span rest;
+    return find_behind(text, word, &rest) && tdmi_match(rest, " %x", out);
 }
 
 static bool find_number(tdmi_span text, const char *word, int64_t *out)
 {
-    const size_t at = tdmi_span_find(text, word);
-    tdmi_span rest = tdmi_span_from(text, at);
-    for (; rest.nbytes > 0 && *rest.at != ' '; rest = tdmi_span_from(rest, 1))
-        ;
-    return at < text.nbytes && tdmi_match(rest, " %d", out);
+    tdmi_span rest;
+    return find_behind(text, word, &rest) && tdmi_match(rest, " %d", out);
 }
 
 /* What came before the communicator had a name: pairs, the ring, the trees. */
@@ -40,10 +44,8 @@ static void claim_pending(tdmi_nccl_log *log, tdmi_nccl_process *process, tdmi_n
         comm->ring = process->ring;
         comm->rings = process->rings;
     }
-    if (process->trees > 0) {
-        member->up = process->up;
+    if (process->trees > 0)
         member->trees = process->trees;
-    }
     process->rings = process->trees = 0;
 }
 
@@ -86,15 +88,15 @@ static tdmi_nccl_member *started(tdmi_nccl_log *log, uint32_t process, int64_t r
 static bool read_init(const tdmi_nccl_place *place, tdmi_span text)
 {
     tdmi_nccl_log *log = place->log;
-    int64_t rank, ranks, device, nvml;
-    uint64_t id, bus;
+    int64_t rank, ranks, device;
+    uint64_t id, parent;
     const bool complete = tdmi_span_has(text, "Init COMPLETE");
     if (!complete && !tdmi_span_has(text, "Init START"))
         return false;
     const tdmi_span from = tdmi_span_from(text, tdmi_span_find(text, "comm 0x"));
     if (!tdmi_match(from, "comm %x rank %d nranks %d cudaDev %d", &id, &rank, &ranks, &device) || ranks < 1 || rank < 0 || rank >= ranks)
         return false;
-    const bool numbered = find_hex(from, "commId", &id), split = !numbered && find_hex(from, "parent 0x", &bus);
+    const bool numbered = find_hex(from, "commId", &id), split = !numbered && find_hex(from, "parent 0x", &parent);
     tdmi_nccl_member *member = complete ? started(log, place->process, rank, ranks) : NULL;
     if (member == NULL) {
         if (!numbered)
@@ -105,13 +107,8 @@ static bool read_init(const tdmi_nccl_place *place, tdmi_span text)
     if (member == NULL)
         return true;
     tdmi_nccl_process *process = &log->process[place->process];
-    member->device = device;
-    if (find_hex(from, "busId", &bus))
-        member->bus = bus;
     member->complete |= complete;
     process->device = device;
-    if (find_number(from, "nvmlDev", &nvml))
-        process->nvml = nvml;
     claim_pending(log, process, member);
     return true;
 }
@@ -152,21 +149,14 @@ static bool read_trees(const tdmi_nccl_place *place, tdmi_span text)
 {
     tdmi_nccl_log *log = place->log;
     tdmi_span rest, entry;
-    int64_t number, first, second, last, trees = 0, up = -2;
+    int64_t number, trees = 0;
     if (!tdmi_match(text, "Trees%r", &rest) || !tdmi_span_has(rest, "->"))
         return false;
-    while (tdmi_match(rest, " [%d] %w%@", &number, &entry, &rest)) {
-        if (trees++ > 0)
-            continue;
-        if (tdmi_match(entry, "%d/%d/%d->%d->%d", &first, &second, &last, &number, &up))
-            continue;
-        if (!tdmi_match(entry, "%d->%d->%d", &up, &number, &last))
-            up = -2;
-    }
+    while (tdmi_match(rest, " [%d] %w%@", &number, &entry, &rest))
+        trees++;
     tdmi_nccl_process *process = &log->process[place->process];
     tdmi_nccl_member *member = being_made(log, process);
     *(member != NULL ? &member->trees : &process->trees) = trees;
-    *(member != NULL ? &member->up : &process->up) = up;
     return true;
 }
 
@@ -177,12 +167,9 @@ static bool read_channels(tdmi_nccl_process *process, tdmi_span text)
     if (!tdmi_match(text, "%d coll channels%@", &number, &rest))
         return false;
     process->channels = number;
-    if (tdmi_match(rest, ", %d collnet channels%@", &number, &rest))
-        process->collnet_channels = number;
-    if (tdmi_match(rest, ", %d nvls channels%@", &number, &rest))
+    (void)tdmi_match(rest, ", %d collnet channels%@", &number, &rest);
+    if (tdmi_match(rest, ", %d nvls channels", &number))
         process->nvls_channels = number;
-    if (tdmi_match(rest, ", %d p2p channels", &number))
-        process->p2p_channels = number;
     return true;
 }
 
@@ -193,8 +180,6 @@ bool tdmi_nccl_read_comm(const tdmi_nccl_place *place)
     int64_t rank, ranks, nodes;
     uint64_t pointer;
     tdmi_span rest;
-    if (place->process == TDMI_NCCL_NONE)
-        return false;
     if (read_init(place, text) || read_ring(place, text) || read_trees(place, text) || read_channels(&log->process[place->process], text))
         return true;
     if (tdmi_match(text, "rank %d Connected CollNet", &rank) || tdmi_span_starts(text, "Connected collnet + chain") ||

@@ -78,14 +78,8 @@ static bool read_plugin(tdmi_nccl_log *log, tdmi_span text)
     tdmi_span name;
     if (!tdmi_span_starts(text, "NET/Plugin"))
         return false;
-    if (tdmi_match(text, "NET/Plugin: Loaded net plugin %r", &name)) {
-        log->net_plugin = tdmi_nccl_name(log, name);
-        log->plugin = TDMI_NCCL_YES;
-    } else if (tdmi_match(text, "NET/Plugin: Loaded collnet plugin %r", &name) ||
-               tdmi_match(text, "NET/Plugin: Loaded coll plugin %r", &name))
+    if (tdmi_match(text, "NET/Plugin: Loaded collnet plugin %r", &name) || tdmi_match(text, "NET/Plugin: Loaded coll plugin %r", &name))
         log->collnet_plugin = tdmi_nccl_name(log, name);
-    else if ((tdmi_span_has(text, "No plugin found") || tdmi_span_has(text, "Could not find")) && log->plugin != TDMI_NCCL_YES)
-        log->plugin = TDMI_NCCL_NO;
     return true;
 }
 
@@ -126,8 +120,6 @@ bool tdmi_nccl_read_start(const tdmi_nccl_place *place)
     tdmi_nccl_log *log = place->log;
     const tdmi_span text = place->record->text;
     int64_t driver, device;
-    if (place->process == TDMI_NCCL_NONE)
-        return false;
     tdmi_nccl_host *host = &log->host[place->host];
     if (tdmi_nccl_read_version(log, place->process, text))
         return true;

@@ -2,8 +2,6 @@
  * Formats: graph/paths.cc (distances, paths), graph/topo.cc, transport/net.cc and net_ib.cc of 2.4 and 2.5, graph/search.cc. */
 #include "nccl_log/tables.h"
 
-#include <string.h>
-
 const char *const tdmi_nccl_path_name[TDMI_NCCL_PATHS] = {"LOC", "NVL", "NVB",  "C2C", "PIX", "PXB", "P2C",
                                                           "PXN", "PHB", "NODE", "SYS", "NET", "DIS"};
 
@@ -75,10 +73,8 @@ static bool read_gdr_distance(tdmi_nccl_host *host, tdmi_span text)
     int64_t distance, level;
     if (at == text.nbytes || where == text.nbytes)
         return false;
-    if (tdmi_span_starts(tdmi_span_from(text, at), "GPU Direct RDMA Enabled")) {
-        host->gdr_enabled++;
+    if (tdmi_span_starts(tdmi_span_from(text, at), "GPU Direct RDMA Enabled"))
         return true;
-    }
     host->gdr_disabled++;
     host->gdr_level_excluded = tdmi_match(tdmi_span_from(text, where), "distance %d >= %d", &distance, &level);
     if (!host->gdr_level_excluded && !tdmi_match(tdmi_span_from(text, where), "distance %d > %d", &distance, &level))
@@ -105,27 +101,13 @@ static bool read_gdr_adapter(tdmi_nccl_host *host, tdmi_span text)
     return true;
 }
 
-/* "Pattern 4, crossNic 0, nChannels 2, bw 24.0/24.0, type NVL/PIX, sameChannels 1": pattern 4 is the ring since 2.6. */
-static bool read_pattern(const tdmi_nccl_place *place, tdmi_nccl_host *host, tdmi_span text)
-{
-    int64_t pattern;
-    tdmi_span type;
-    if (!tdmi_match(text, "Pattern %d,", &pattern))
-        return false;
-    const size_t at = tdmi_span_find(text, ", type ");
-    if (pattern == 4 && at < text.nbytes && tdmi_match(tdmi_span_from(text, at), ", type %w,", &type))
-        host->ring_types = tdmi_nccl_name(place->log, type);
-    return true;
-}
-
 bool tdmi_nccl_read_topology(const tdmi_nccl_place *place)
 {
     const tdmi_span text = place->record->text;
-    if (place->process == TDMI_NCCL_NONE)
-        return false;
     tdmi_nccl_host *host = &place->log->host[place->host];
-    if (read_paths(host, text) || read_gdr_distance(host, text) || read_gdr_adapter(host, text) || read_pattern(place, host, text))
+    int64_t pattern;
+    if (read_paths(host, text) || read_gdr_distance(host, text) || read_gdr_adapter(host, text))
         return true;
-    return tdmi_span_starts(text, "=== System") || tdmi_span_starts(text, "CPU/") || tdmi_span_starts(text, "+ ") ||
-           tdmi_span_starts(text, "NET/0 :");
+    return tdmi_match(text, "Pattern %d,", &pattern) || tdmi_span_starts(text, "=== System") || tdmi_span_starts(text, "CPU/") ||
+           tdmi_span_starts(text, "+ ") || tdmi_span_starts(text, "NET/0 :");
 }

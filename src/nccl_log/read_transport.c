@@ -89,8 +89,6 @@ bool tdmi_nccl_read_transport(const tdmi_nccl_place *place)
     int64_t channel, connection, device = -1;
     tdmi_span rest;
     const tdmi_span text = place->record->text;
-    if (place->process == TDMI_NCCL_NONE)
-        return false;
     if (tdmi_span_starts(text, "Coll"))
         return read_collnet(place, text);
     if (!tdmi_match(text, "Channel %d%@", &channel, &rest) && !tdmi_match(text, "Ring %d%@", &channel, &rest))

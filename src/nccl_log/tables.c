@@ -229,7 +229,6 @@ uint32_t tdmi_nccl_host_of(tdmi_nccl_log *log, tdmi_span name)
                                 .sockets = "",
                                 .adapters = "",
                                 .network = "",
-                                .ring_types = "",
                                 .gdr_distance = -1,
                                 .gdr_level = -1};
     return put_host(log, &key);
@@ -268,16 +267,12 @@ uint32_t tdmi_nccl_process_at(tdmi_nccl_log *log, const tdmi_nccl_record *record
                                    .rank = -1,
                                    .size = -1,
                                    .device = -1,
-                                   .nvml = -1,
                                    .prefix_rank = -1,
                                    .last_member = TDMI_NCCL_NONE,
                                    .pending = TDMI_NCCL_NONE,
                                    .channels = -1,
-                                   .collnet_channels = -1,
                                    .nvls_channels = -1,
-                                   .p2p_channels = -1,
-                                   .ring = "",
-                                   .up = -2};
+                                   .ring = ""};
     return put_process(log, &key);
 }
 
@@ -292,8 +287,6 @@ tdmi_nccl_member *tdmi_nccl_member_of(tdmi_nccl_log *log, uint32_t comm, uint32_
     const tdmi_nccl_member key = {.comm = comm,
                                   .process = process,
                                   .rank = rank,
-                                  .device = -1,
-                                  .up = -2,
                                   .next_in_comm = TDMI_NCCL_NONE,
                                   .next_in_process = TDMI_NCCL_NONE};
     const uint32_t before = log->members, place = put_member(log, &key);

@@ -40,7 +40,7 @@ tdmi_nccl_message *tdmi_nccl_message_add(tdmi_nccl_log *log, const tdmi_nccl_mes
 typedef struct tdmi_nccl_place {
     tdmi_nccl_log *log;
     const tdmi_nccl_record *record;
-    uint32_t process, host, file; /* process may be TDMI_NCCL_NONE: only the text counts */
+    uint32_t process, host, file;
 } tdmi_nccl_place;
 
 bool tdmi_nccl_read_start(const tdmi_nccl_place *place);     /* read_start.c: versions, networks, interfaces, plugins */
