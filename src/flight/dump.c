@@ -141,7 +141,6 @@ static tdm_status read_call(const tdmi_value *entry, size_t number, size_t *work
     call->created_ns = time_of(entry, "time_created_ns");
     call->started_ns = time_of(entry, "time_discovered_started_ns");
     call->completed_ns = time_of(entry, "time_discovered_completed_ns");
-    call->timeout_ms = tdmi_value_int(tdmi_value_get(entry, "timeout_ms"), 0);
     call->retired = tdmi_value_is_true(tdmi_value_get(entry, "retired"));
     call->in_elements = count_elements(tdmi_value_get(entry, "input_sizes"), work);
     call->out_elements = call->in_elements >= 0 ? count_elements(tdmi_value_get(entry, "output_sizes"), work) : -1;
@@ -210,7 +209,6 @@ static tdm_status read_groups(const tdmi_value *config, tdmi_flight_dump *dump)
         const tdmi_value *info = config->as.items.item[2 * i + 1];
         tdmi_flight_group *group = &dump->group[dump->groups++];
         tdmi_value_text(config->as.items.item[2 * i], group->name, sizeof group->name);
-        tdmi_value_text(tdmi_value_get(info, "desc"), group->description, sizeof group->description);
         status = read_ranks(tdmi_value_get(info, "ranks"), &work, group);
     }
     return status;

@@ -16,14 +16,13 @@ typedef struct tdmi_flight_call {
     int64_t in_elements, out_elements;
     int64_t source, target; /* of a send or receive, in the group; -1 */
     int64_t created_ns, started_ns, completed_ns; /* time of day; 0: it was not seen */
-    int64_t timeout_ms;
     tdmi_flight_state state;
     bool retired;          /* its work object is gone: done, or timed out */
     bool is_p2p;
 } tdmi_flight_call;
 
 typedef struct tdmi_flight_group {
-    char name[64], description[64];
+    char name[64];
     int *rank;             /* in the world */
     size_t ranks;          /* 0: the dump does not say */
 } tdmi_flight_group;
