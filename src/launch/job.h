@@ -8,9 +8,9 @@
 #include "launch/output.h"
 #include "launch/placement.h"
 #include "launch/program.h"
+#include "launch/signals.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/types.h>
 
 typedef enum { TDMI_JOB_RUNNING, TDMI_JOB_ENDING, TDMI_JOB_KILLING } tdmi_job_phase;
@@ -35,9 +35,8 @@ typedef struct tdmi_job {
     const char *guard_entries[3];
     tdmi_local_rank *ranks; /* [shape.local_size] */
     int alive;
-    int port_holder, signals; /* descriptors */
-    sigset_t outer_mask;
-    bool outer_ignores_hangup;
+    int port_holder; /* descriptor */
+    tdmi_signals signals;
     struct pollfd *items;
     /* supervise.c */
     tdmi_job_phase phase;

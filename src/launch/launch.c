@@ -13,13 +13,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,7 +80,7 @@ static tdm_status start_rank(tdmi_job *j, int local, int null_input, int report)
         tdmi_spawn spawn = {
             .path = j->program.path, .argv = j->program.argv, .environment = environment,
             .cpus = j->placement.sets != NULL ? &j->placement.sets[local] : NULL, .input = reads ? -1 : null_input,
-            .output = ends[0], .errors = ends[1], .signals = &j->outer_mask, .ignore_hangup = j->outer_ignores_hangup,
+            .output = ends[0], .errors = ends[1], .signals = &j->signals.outer_mask, .ignore_hangup = j->signals.ignores_hangup,
         };
         status = tdmi_process_spawn(&spawn, r->rank, report, &r->pid);
     }
@@ -231,34 +229,15 @@ static void release(tdmi_job *j)
 /* Runs the job with this process's signals set up for it, and puts them back. */
 static tdm_status run_with_signals(tdmi_job *j)
 {
-    static const int handled[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
-    struct sigaction hangup, outer_pipe, outer_child, ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
-        sigaddset(&set, handled[i]);
-    sigaction(SIGHUP, NULL, &hangup);
-    j->outer_ignores_hangup = hangup.sa_handler == SIG_IGN;
-    if (!j->outer_ignores_hangup) /* else: nohup */
-        sigaddset(&set, SIGHUP);
-    j->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (j->signals < 0)
-        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot receive signals");
-    sigaction(SIGPIPE, &ignore, &outer_pipe);
-    sigaction(SIGCHLD, &normal, &outer_child); /* ignored, it would let waitpid see nothing */
-    pthread_sigmask(SIG_BLOCK, &set, &j->outer_mask);
     int was_subreaper = 0;
+    tdm_status status = tdmi_signals_take(&j->signals);
+    if (status != TDM_OK)
+        return status;
     prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    tdm_status status = run_guarded(j);
-    struct signalfd_siginfo info;
-    while (read(j->signals, &info, sizeof info) == (ssize_t)sizeof info)
-        ; /* a signal that came too late must not end the caller */
-    close(j->signals);
+    status = run_guarded(j);
     prctl(PR_SET_CHILD_SUBREAPER, was_subreaper);
-    pthread_sigmask(SIG_SETMASK, &j->outer_mask, NULL);
-    sigaction(SIGPIPE, &outer_pipe, NULL);
-    sigaction(SIGCHLD, &outer_child, NULL);
+    tdmi_signals_give_back(&j->signals);
     return status;
 }
 

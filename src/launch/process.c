@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void run_child(const tdmi_spawn *spawn, int rank, int report, pid_t launcher)
@@ -54,6 +55,11 @@ tdm_status tdmi_process_spawn(const tdmi_spawn *spawn, int rank, int report, pid
     return TDM_OK;
 }
 
+int tdmi_process_exit_code(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 void tdmi_process_occupy_standard(void)
 {
     int fd;
@@ -80,6 +86,16 @@ static ssize_t read_proc(pid_t pid, const char *name, char *text, size_t nbytes)
     return (ssize_t)used;
 }
 
+bool tdmi_process_read(pid_t pid, tdmi_process *out)
+{
+    char text[1024];
+    if (read_proc(pid, "stat", text, sizeof text) <= 0)
+        return false;
+    *out = (tdmi_process){.pid = pid};
+    const char *after_name = strrchr(text, ')'); /* a name may hold anything */
+    return after_name != NULL && sscanf(after_name + 1, " %c %d %d %d", &out->state, &out->parent, &out->group, &out->session) == 4;
+}
+
 void tdmi_process_each(void (*visit)(const tdmi_process *process, void *arg), void *arg)
 {
     DIR *proc = opendir("/proc");
@@ -87,15 +103,9 @@ void tdmi_process_each(void (*visit)(const tdmi_process *process, void *arg), vo
         return;
     for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        char text[1024], state;
-        int parent, group, session;
-        if (pid <= 0 || read_proc(pid, "stat", text, sizeof text) <= 0)
-            continue;
-        const char *after_name = strrchr(text, ')'); /* a name may hold anything */
-        if (after_name == NULL || sscanf(after_name + 1, " %c %d %d %d", &state, &parent, &group, &session) != 4)
-            continue;
-        if (state != 'Z' && state != 'X')
-            visit(&(tdmi_process){pid, parent, group, session}, arg);
+        tdmi_process process;
+        if (pid > 0 && tdmi_process_read(pid, &process) && process.state != 'Z' && process.state != 'X')
+            visit(&process, arg);
     }
     closedir(proc);
 }

@@ -25,9 +25,16 @@ tdm_status tdmi_process_spawn(const tdmi_spawn *spawn, int rank, int report, pid
 /* Before anything is opened: a descriptor 0, 1 or 2 that is closed would become one of our pipes. */
 void tdmi_process_occupy_standard(void);
 
+/* Of a status of wait(), as a shell has it: 128 + N where signal N ended it. */
+int tdmi_process_exit_code(int status);
+
 typedef struct tdmi_process {
     pid_t pid, parent, group, session;
+    char state; /* 'T', 't': stopped; 'Z', 'X': dead */
 } tdmi_process;
+
+/* What /proc says of it; false: it is gone. */
+bool tdmi_process_read(pid_t pid, tdmi_process *out);
 
 /* All living descendants of `root` (zombies and `except` left out): a new list, freed with tdmi_free. */
 tdm_status tdmi_process_descendants(pid_t root, pid_t except, tdmi_process **out, size_t *count);

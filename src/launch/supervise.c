@@ -91,11 +91,6 @@ static void announce(tdmi_job *j, const char *format, ...)
         tdmi_nodes_announce(j->nodes, j->exit_code, text);
 }
 
-static int code_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static void name_signal(int sig, char *text, size_t nbytes)
 {
     const char *name = sigabbrev_np(sig);
@@ -116,7 +111,7 @@ static void pass_verdict(tdmi_job *j, tdmi_local_rank *r)
     }
     if (r->streams[1] >= 0 && *tdmi_output_last_line(j->output, r->streams[1]) != '\0')
         snprintf(line, sizeof line, "; its last line on stderr: %s", tdmi_output_last_line(j->output, r->streams[1]));
-    j->exit_code = code_of(r->status);
+    j->exit_code = tdmi_process_exit_code(r->status);
     j->culprit = NULL;
     start_ending(j, SIGTERM, j->options->grace_s);
     if (j->nodes != NULL)
@@ -140,7 +135,7 @@ static void on_rank_end(tdmi_job *j, tdmi_local_rank *r, int status)
     if (j->culprit == NULL) {
         j->culprit = r;
         j->verdict_ns = tdmi_now_ns() + (lost_peer ? (j->nodes != NULL ? NODES_SETTLE_MS : SETTLE_MS) * TDMI_NS_PER_MS : 0);
-    } else if (!lost_peer && code_of(j->culprit->status) == EXIT_PEER_LOST) {
+    } else if (!lost_peer && tdmi_process_exit_code(j->culprit->status) == EXIT_PEER_LOST) {
         j->culprit = r;
         j->verdict_ns = tdmi_now_ns();
     } else if (WIFSIGNALED(status) && !WIFSIGNALED(j->culprit->status)) {
@@ -273,7 +268,7 @@ static int poll_timeout_ms(const tdmi_job *j)
 /* One turn of the loop: waits for something to happen and deals with it. */
 static void turn(tdmi_job *j, int timeout_ms)
 {
-    j->items[0] = (struct pollfd){.fd = j->signals, .events = POLLIN};
+    j->items[0] = (struct pollfd){.fd = j->signals.fd, .events = POLLIN};
     j->items[1] = (struct pollfd){.fd = j->nodes != NULL && !j->node_end_seen ? tdmi_nodes_event(j->nodes) : -1, .events = POLLIN};
     size_t count = tdmi_output_prepare(j->output, j->items + 2);
     if (poll(j->items, count + 2, timeout_ms) < 0)
@@ -281,7 +276,7 @@ static void turn(tdmi_job *j, int timeout_ms)
     tdmi_output_pump(j->output, j->items + 2, count);
     struct signalfd_siginfo info;
     if (j->items[0].revents != 0)
-        while (read(j->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        while (read(j->signals.fd, &info, sizeof info) == (ssize_t)sizeof info)
             on_signal(j, (int)info.ssi_signo);
     if (j->items[1].revents != 0)
         on_node_end(j);

@@ -6,12 +6,9 @@
 
 #include "core/clock.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define TURN_MS 100
 

@@ -8,15 +8,11 @@
 #include "core/printable.h"
 #include "launch/process.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define STARTED_PERIOD_NS TDMI_NS_PER_S        /* what started.c asks for */
@@ -55,19 +51,14 @@ static void on_signal(tdm_live *live, const struct signalfd_siginfo *info)
 
 void tdmi_live_turn(tdm_live *live, int timeout_ms)
 {
-    struct pollfd items[] = {{.fd = live->daemon.fd, .events = POLLIN}, {.fd = live->signals, .events = POLLIN}};
+    struct pollfd items[] = {{.fd = live->daemon.fd, .events = POLLIN}, {.fd = live->signals.fd, .events = POLLIN}};
     if (poll(items, 2, timeout_ms) > 0 && items[1].revents != 0) {
         struct signalfd_siginfo info;
-        while (read(live->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        while (read(live->signals.fd, &info, sizeof info) == (ssize_t)sizeof info)
             on_signal(live, &info);
     }
     tdmi_daemon_serve(&live->daemon);
     tdmi_started_reap(&live->job);
-}
-
-static int exit_code_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 tdm_status tdmi_live_goes_on(const tdm_live *live)
@@ -75,11 +66,11 @@ tdm_status tdmi_live_goes_on(const tdm_live *live)
     if (live->interrupted != 0)
         return tdmi_fail(TDM_ERR_INTERRUPTED, "SIG%s ended the looking before there were traces", sigabbrev_np(live->interrupted));
     if (live->job.pid != 0 && live->job.ended && live->under_way)
-        return tdmi_fail(TDM_ERR_PEER_LOST, "the job ended (exit code %d) while it was asked for a trace%s", exit_code_of(live->job.status),
+        return tdmi_fail(TDM_ERR_PEER_LOST, "the job ended (exit code %d) while it was asked for a trace%s", tdmi_process_exit_code(live->job.status),
                          live->job.status == 0 ? "" : ": a process that ends while it is traced may die of SIGSEGV, which is PyTorch's doing, not the job's");
     if (live->job.pid != 0 && live->job.ended)
         return tdmi_fail(TDM_ERR_PEER_LOST, "the job ended (exit code %d) before it could be asked for a trace: it must train for ten seconds or so",
-                         exit_code_of(live->job.status));
+                         tdmi_process_exit_code(live->job.status));
     for (size_t i = 0; i < live->roll.count && live->job.pid == 0; i++)
         if (tdmi_who_lives(live->roll.of[i].pid))
             return TDM_OK;
@@ -138,33 +129,11 @@ static tdm_status start(tdm_live *live)
     tdm_status status = tdmi_daemon_open(live->folder.path, &live->daemon);
     live->period_ns = STARTED_PERIOD_NS;
     if (status == TDM_OK)
-        status = tdmi_started_begin(&(tdmi_start){.argv = live->options.argv, .folder = &live->folder, .mask = &live->outer_mask,
+        status = tdmi_started_begin(&(tdmi_start){.argv = live->options.argv, .folder = &live->folder, .mask = &live->signals.outer_mask,
                                                   .output = live->options.output_to_errors ? STDERR_FILENO : -1,
-                                                  .ignore_hangup = live->ignores_hangup}, &live->job);
+                                                  .ignore_hangup = live->signals.ignores_hangup}, &live->job);
     live->target.root = live->job.pid;
     return status;
-}
-
-static tdm_status take_signals(tdm_live *live)
-{
-    static const int handled[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
-    const struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
-    struct sigaction hangup;
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
-        sigaddset(&set, handled[i]);
-    sigaction(SIGHUP, NULL, &hangup);
-    live->ignores_hangup = hangup.sa_handler == SIG_IGN;
-    if (!live->ignores_hangup)
-        sigaddset(&set, SIGHUP);
-    live->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (live->signals < 0)
-        return tdmi_fail_errno(TDM_ERR_SYSTEM, errno, "cannot receive signals");
-    pthread_sigmask(SIG_BLOCK, &set, &live->outer_mask);
-    sigaction(SIGPIPE, &ignore, &live->outer_pipe); /* who reads the report may go: the job goes on */
-    sigaction(SIGCHLD, &normal, &live->outer_child); /* ignored, it would let waitpid see nothing */
-    return TDM_OK;
 }
 
 tdm_status tdm_live_begin(const tdm_live_options *options, tdm_live **out)
@@ -175,8 +144,8 @@ tdm_status tdm_live_begin(const tdm_live_options *options, tdm_live **out)
     if (live == NULL)
         return TDM_ERR_NO_MEMORY;
     tdmi_process_occupy_standard();
-    *live = (tdm_live){.options = *options, .daemon.fd = -1, .folder.lock = -1, .signals = -1};
-    tdm_status status = take_signals(live);
+    *live = (tdm_live){.options = *options, .daemon.fd = -1, .folder.lock = -1, .signals.fd = -1};
+    tdm_status status = tdmi_signals_take(&live->signals);
     if (status == TDM_OK)
         status = tdmi_folder_make(&live->folder);
     if (status == TDM_OK)
@@ -226,7 +195,7 @@ static int await_end(tdm_live *live)
     while (!live->job.ended && !tdmi_deadline_passed(deadline_ns))
         tdmi_live_turn(live, 200);
     tdmi_started_end(&live->job, live->job.ended ? LEFT_GRACE_S : 0);
-    return stop ? 0 : exit_code_of(live->job.status);
+    return stop ? 0 : tdmi_process_exit_code(live->job.status);
 }
 
 void tdm_live_end(tdm_live *live, int *exit_code)
@@ -246,14 +215,6 @@ void tdm_live_end(tdm_live *live, int *exit_code)
     for (int i = 0; i < live->path_count; i++)
         tdmi_free(live->paths[i]);
     tdmi_free(live->paths);
-    if (live->signals >= 0) {
-        struct signalfd_siginfo info;
-        while (read(live->signals, &info, sizeof info) == (ssize_t)sizeof info)
-            ; /* what came too late must not end the caller */
-        close(live->signals);
-        pthread_sigmask(SIG_SETMASK, &live->outer_mask, NULL);
-        sigaction(SIGPIPE, &live->outer_pipe, NULL);
-        sigaction(SIGCHLD, &live->outer_child, NULL);
-    }
+    tdmi_signals_give_back(&live->signals);
     tdmi_free(live);
 }

@@ -4,6 +4,7 @@
 
 #include <tandem/doctor.h>
 
+#include "launch/signals.h"
 #include "live/daemon.h"
 #include "live/roll.h"
 #include "live/started.h"
@@ -16,10 +17,7 @@ struct tdm_live {
     tdmi_target target;
     tdmi_roll roll;         /* as of the last call */
     int64_t period_ns;      /* of polls, as the job was told; what is seen of it counts more */
-    int signals;            /* descriptor */
-    bool ignores_hangup;    /* nohup */
-    sigset_t outer_mask;
-    struct sigaction outer_pipe, outer_child;
+    tdmi_signals signals;
     int interrupted;        /* the signal that asked to end; 0: none */
     bool under_way;         /* some rank was given a request that may still be carried out */
     char **paths;           /* [path_count] of traces that are there */

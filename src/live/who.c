@@ -2,6 +2,7 @@
 #include "live/who.h"
 
 #include "core/memory.h"
+#include "launch/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,31 +15,6 @@
 #include <unistd.h>
 
 #define ENVIRONMENT_MAX ((size_t)4 << 20)
-
-static int open_proc(pid_t pid, const char *name)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* False: the process is gone. */
-static bool read_stat(pid_t pid, char *state, pid_t *parent)
-{
-    char text[1024];
-    const int fd = open_proc(pid, "stat");
-    if (fd < 0)
-        return false;
-    const ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[got > 0 ? got : 0] = '\0';
-    const char *after_name = strrchr(text, ')'); /* a name may hold anything */
-    int number;
-    if (after_name == NULL || sscanf(after_name + 1, " %c %d", state, &number) != 2)
-        return false;
-    *parent = number;
-    return true;
-}
 
 /* The whole environment, NUL behind each entry and one more at the end; freed with tdmi_free. */
 static tdm_status read_environment(int fd, char **out, size_t *nbytes_out)
@@ -103,10 +79,9 @@ static void note(tdmi_who *who, const char *entry, char *address, size_t nbytes,
         snprintf(who->job, sizeof who->job, "%s", value);
     else if ((value = value_of(entry, "TORCHELASTIC_RUN_ID")) != NULL && who->job[0] == '\0')
         snprintf(who->job, sizeof who->job, "%s", value);
-    else if ((value = value_of(entry, "KINETO_USE_DAEMON")) != NULL) {
+    else if (value_of(entry, "KINETO_USE_DAEMON") != NULL)
         who->listens = true;
-        who->counts = *value != '\0';
-    } else if ((value = value_of(entry, "KINETO_IPC_SOCKET_DIR")) != NULL)
+    else if ((value = value_of(entry, "KINETO_IPC_SOCKET_DIR")) != NULL)
         snprintf(who->socket_folder, sizeof who->socket_folder, "%s", value);
 }
 
@@ -125,13 +100,16 @@ static tdm_status refuse(pid_t pid, uid_t owner)
 tdm_status tdmi_who_read(pid_t pid, tdmi_who *out)
 {
     *out = (tdmi_who){.pid = pid, .rank = -1, .size = -1, .local_size = -1};
-    if (pid <= 0 || !read_stat(pid, &out->state, &out->parent))
+    tdmi_process process;
+    if (pid <= 0 || !tdmi_process_read(pid, &process))
         return tdmi_fail(TDM_ERR_INVALID, "there is no process %d", (int)pid);
-    const int fd = open_proc(pid, "environ");
+    out->state = process.state;
     struct stat info;
-    char folder[32];
-    snprintf(folder, sizeof folder, "/proc/%d", (int)pid);
-    if (stat(folder, &info) == 0)
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    if (stat(path, &info) == 0)
         out->owner = info.st_uid;
     if (fd < 0)
         return errno == EACCES || errno == EPERM ? refuse(pid, out->owner) : tdmi_fail(TDM_ERR_INVALID, "process %d has just ended", (int)pid);
@@ -151,9 +129,8 @@ tdm_status tdmi_who_read(pid_t pid, tdmi_who *out)
 
 char tdmi_who_state(pid_t pid)
 {
-    char state;
-    pid_t parent;
-    return read_stat(pid, &state, &parent) ? state : 'X';
+    tdmi_process process;
+    return tdmi_process_read(pid, &process) ? process.state : 'X';
 }
 
 bool tdmi_who_lives(pid_t pid)

@@ -8,12 +8,11 @@
 #include <sys/types.h>
 
 typedef struct tdmi_who {
-    pid_t pid, parent;
-    char state;                      /* 'T', 't': stopped; 'Z', 'X': dead */
+    pid_t pid;
+    char state;                      /* of tdmi_process */
     uid_t owner;
     int rank, size, local_size;      /* RANK, WORLD_SIZE, LOCAL_WORLD_SIZE of the environment it was started with; -1: not there */
     bool listens;                    /* KINETO_USE_DAEMON is there */
-    bool counts;                     /* and is not empty: PyTorch counts the optimizer's steps */
     char job[128];                   /* TANDEM_JOB_ID, else TORCHELASTIC_RUN_ID */
     char master[160];                /* MASTER_ADDR:MASTER_PORT */
     char socket_folder[128];         /* KINETO_IPC_SOCKET_DIR; "": abstract names */
