@@ -48,19 +48,19 @@ static void keep_workers(tdmi_crew *c, const tdmi_glance *glances, bool steps)
     c->count = kept;
 }
 
-/* The best of what was seen: the seat with the most steps, else with the most operators. */
-static tdm_status look_at(const tdmi_crew *c, size_t asked, tdmi_glance *glances, const tdmi_glance **best_out)
+/* The best of what was seen: the seat with the most steps, else with the most operators; NULL: nothing was. */
+static const tdmi_glance *look_at(const tdmi_crew *c, size_t asked, tdmi_glance *glances)
 {
-    *best_out = NULL;
+    const tdmi_glance *best = NULL;
     for (size_t i = 0; i < asked; i++) {
         glances[i] = (tdmi_glance){0};
         if (c->seats[i].missing[0] != '\0' || tdmi_glance_at(c->seats[i].file, &glances[i]) != TDM_OK)
             continue;
         remove(c->seats[i].file);
-        if (*best_out == NULL || glances[i].steps > (*best_out)->steps || (glances[i].steps == (*best_out)->steps && glances[i].operators > (*best_out)->operators))
-            *best_out = &glances[i];
+        if (best == NULL || glances[i].steps > best->steps || (glances[i].steps == best->steps && glances[i].operators > best->operators))
+            best = &glances[i];
     }
-    return TDM_OK;
+    return best;
 }
 
 static double seconds_of(const tdmi_glance *glance)
@@ -75,16 +75,14 @@ static tdm_status learn(tdm_live *live, tdmi_crew *c, tdmi_glance *glances, pace
     const int64_t deadline_ns = tdmi_deadline_in(live->options.timeout_s);
     int working = 0;
     for (int look = 0;; look++) {
-        const tdmi_glance *best;
         tdmi_crew_seat(c, live);
         const size_t asked = c->has_ranks && c->count > 1 ? 1 : c->count;
         char name[32];
         snprintf(name, sizeof name, "look%d-%%d", look);
         tdm_status status = asked > 0 ? tdmi_ask(live, c->seats, asked, request, name, live->options.timeout_s) : TDM_OK;
-        if (status == TDM_OK)
-            status = look_at(c, asked, glances, &best);
         if (status != TDM_OK)
             return status;
+        const tdmi_glance *best = look_at(c, asked, glances);
         if (best != NULL && best->steps > 0) {
             const double seconds = seconds_of(best);
             *out = (pace){.step_s = best->step_s > 0 ? best->step_s : seconds, .step_bytes = (double)best->nbytes / best->steps};

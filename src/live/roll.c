@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANKS_MAX 4096
+#define RANKS_MAX 4096 /* on this machine */
 
 static bool matches(const tdmi_target *target, const tdmi_who *who)
 {
@@ -59,7 +59,7 @@ static void visit(const tdmi_process *process, void *arg)
     add(arg, process->pid);
 }
 
-static tdm_status search_all(const tdmi_target *target, tdmi_roll *out)
+tdm_status tdmi_roll_call(const tdmi_target *target, tdmi_roll *out)
 {
     search s = {.target = target, .roll = out, .status = TDM_OK};
     *out = (tdmi_roll){0};
@@ -81,45 +81,26 @@ static tdm_status search_all(const tdmi_target *target, tdmi_roll *out)
     return s.status;
 }
 
-tdm_status tdmi_roll_call(const tdmi_target *target, tdmi_roll *out)
-{
-    return search_all(target, out);
-}
-
 void tdmi_roll_free(tdmi_roll *roll)
 {
     tdmi_free(roll->of);
     *roll = (tdmi_roll){0};
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
-size_t tdmi_roll_ranks(const tdmi_roll *roll, int *out, size_t capacity)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < roll->count; i++) {
-        size_t at = 0;
-        while (at < count && out[at] != roll->of[i].rank)
-            at++;
-        if (roll->of[i].rank >= 0 && at == count && count < capacity)
-            out[count++] = roll->of[i].rank;
-    }
-    qsort(out, count, sizeof *out, by_number);
-    return count;
-}
-
 int tdmi_roll_expected(const tdmi_roll *roll)
 {
-    static const int most = RANKS_MAX;
-    int ranks[RANKS_MAX], expected = (int)tdmi_roll_ranks(roll, ranks, RANKS_MAX);
-    for (size_t i = 0; i < roll->count; i++)
-        if (roll->of[i].rank >= 0 && roll->of[i].local_size > expected && roll->of[i].local_size <= most)
-            expected = roll->of[i].local_size;
-    return expected;
+    int ranks[RANKS_MAX], count = 0, expected = 0;
+    for (size_t i = 0; i < roll->count; i++) {
+        const tdmi_who *who = &roll->of[i];
+        int at = 0;
+        while (at < count && ranks[at] != who->rank)
+            at++;
+        if (who->rank >= 0 && at == count && count < RANKS_MAX)
+            ranks[count++] = who->rank;
+        if (who->rank >= 0 && who->local_size > expected && who->local_size <= RANKS_MAX)
+            expected = who->local_size;
+    }
+    return count > expected ? count : expected;
 }
 
 /* The jobs that are there, for people: "a, b". */
@@ -127,7 +108,7 @@ static void list_jobs(char *text, size_t nbytes)
 {
     tdmi_roll all;
     snprintf(text, nbytes, "none");
-    if (search_all(NULL, &all) != TDM_OK)
+    if (tdmi_roll_call(NULL, &all) != TDM_OK)
         return;
     size_t used = 0;
     for (size_t i = 0; i < all.count; i++) {
@@ -160,7 +141,7 @@ static tdm_status find_job(const char *name, tdmi_target *out, tdmi_roll *roll)
     if (strlen(name) >= sizeof out->job)
         return tdmi_fail(TDM_ERR_INVALID, "--attach: a job's name has at most %zu bytes", sizeof out->job - 1);
     snprintf(out->job, sizeof out->job, "%s", name);
-    const tdm_status status = search_all(out, roll);
+    const tdm_status status = tdmi_roll_call(out, roll);
     if (status != TDM_OK || roll->count > 0)
         return status;
     char jobs[400];
@@ -181,7 +162,7 @@ static tdm_status find_process(pid_t pid, tdmi_target *out, tdmi_roll *roll)
     } else {
         out->root = pid;
     }
-    return search_all(out, roll);
+    return tdmi_roll_call(out, roll);
 }
 
 static tdm_status check_listens(const char *name, const tdmi_roll *roll)

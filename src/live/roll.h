@@ -18,13 +18,11 @@ typedef struct tdmi_roll {
     size_t count;
 } tdmi_roll;
 
-/* The processes of the target now. Those that cannot be looked into are left out.   Errors  TDM_ERR_NO_MEMORY */
+/* The processes of the target now; NULL: all that have a RANK. Those that cannot be looked into are left out.   Errors  TDM_ERR_NO_MEMORY */
 tdm_status tdmi_roll_call(const tdmi_target *target, tdmi_roll *out);
 void tdmi_roll_free(tdmi_roll *roll);
 /* Whether a process is of the target, and its RANK (-1: none). pids: itself, then those above it. */
 bool tdmi_target_has(const tdmi_target *target, const pid_t *pids, int count, int *rank_out);
-/* The different ranks in the roll, the least first: up to `capacity` into out; gives their number. */
-size_t tdmi_roll_ranks(const tdmi_roll *roll, int *out, size_t capacity);
 /* How many ranks there should be on this machine: LOCAL_WORLD_SIZE if a rank has it, else the ranks there are. */
 int tdmi_roll_expected(const tdmi_roll *roll);
 
