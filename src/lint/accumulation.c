@@ -51,8 +51,7 @@ static bool counts_micro_batches(const tdmi_node *loop)
     if (iter == NULL)
         return false;
     for (const tdmi_node *node = loop + 1; node < tdmi_end(loop) && node->field != TDMI_IN_body; node++)
-        if ((node->kind == TDMI_PY_Name || node->kind == TDMI_PY_Attribute) &&
-            (strcasestr(node->text, "accum") != NULL || strcasestr(node->text, "micro") != NULL))
+        if (tdmi_is_named(node) && (strcasestr(node->text, "accum") != NULL || strcasestr(node->text, "micro") != NULL))
             return true;
     return iter->kind == TDMI_PY_Call && tdmi_ends_in(tdmi_child(iter, TDMI_IN_func), "range");
 }
@@ -85,7 +84,7 @@ static bool decides_sync(const tdmi_script *script)
                                         "set_is_last_backward", "no_backward_sync"};
     for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count; node++)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if ((node->kind == TDMI_PY_Attribute || node->kind == TDMI_PY_Name) && strcmp(node->text, names[i]) == 0)
+            if (tdmi_ends_in(node, names[i]))
                 return true;
     return false;
 }

@@ -27,7 +27,7 @@ bool tdmi_may_choose_ranks(const tdmi_node *condition)
     static const char *const words[] = {"main", "master", "primary", "lead", "chief", "zero", "first", "rank", "save"};
     for (const tdmi_node *node = condition; node < tdmi_end(condition); node++)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if ((node->kind == TDMI_PY_Name || node->kind == TDMI_PY_Attribute) && strcasestr(node->text, words[i]) != NULL)
+            if (tdmi_is_named(node) && strcasestr(node->text, words[i]) != NULL)
                 return true;
     return false;
 }

@@ -12,7 +12,7 @@ static const char *result_name(const tdmi_node *call)
             return at->parent->text;
         if (at->parent->kind == TDMI_PY_Assign && at->field == TDMI_IN_value) {
             const tdmi_node *target = tdmi_child(at->parent, TDMI_IN_targets);
-            return target->kind == TDMI_PY_Name || target->kind == TDMI_PY_Attribute ? target->text : "";
+            return tdmi_is_named(target) ? target->text : "";
         }
         if (at->kind != TDMI_PY_Call && at->kind != TDMI_PY_IfExp)
             return "";
@@ -33,7 +33,7 @@ static bool has_epochs(const tdmi_script *script)
     for (const tdmi_node *node = syntax->node; node < syntax->node + syntax->count; node++) {
         const tdmi_node *head = tdmi_is_loop(node) && node->kind != TDMI_PY_While ? tdmi_child(node, TDMI_IN_target) : NULL;
         for (const tdmi_node *part = head; part != NULL && part < tdmi_end(node) && part->field != TDMI_IN_body; part++)
-            if ((part->kind == TDMI_PY_Name || part->kind == TDMI_PY_Attribute) && strcasestr(part->text, "epoch") != NULL)
+            if (tdmi_is_named(part) && strcasestr(part->text, "epoch") != NULL)
                 return true;
     }
     return false;

@@ -52,7 +52,7 @@ bool tdmi_is_rank(const tdmi_script *script, const tdmi_node *expression)
         return false;
     if (expression->kind == TDMI_PY_BinOp) /* rank % gpus_per_node */
         return strcmp(expression->text, "Mod") == 0 && tdmi_is_rank(script, tdmi_child(expression, TDMI_IN_left));
-    if (expression->kind == TDMI_PY_Name || expression->kind == TDMI_PY_Attribute) {
+    if (tdmi_is_named(expression)) {
         if (names_process(expression->text))
             return true;
         const tdmi_node *value = tdmi_value_of(script, expression);
@@ -68,9 +68,7 @@ bool tdmi_is_rank(const tdmi_script *script, const tdmi_node *expression)
 bool tdmi_mentions_rank(const tdmi_script *script, const tdmi_node *expression)
 {
     for (const tdmi_node *node = expression; node < tdmi_end(expression); node++)
-        if (((node->kind == TDMI_PY_Name || node->kind == TDMI_PY_Attribute) &&
-             (strcasestr(node->text, "rank") != NULL || names_first_rank(node->text))) ||
-            tdmi_is_rank(script, node))
+        if ((tdmi_is_named(node) && (strcasestr(node->text, "rank") != NULL || names_first_rank(node->text))) || tdmi_is_rank(script, node))
             return true;
     return false;
 }
@@ -175,9 +173,7 @@ tdmi_ranks tdmi_ranks_where(const tdmi_script *script, const tdmi_node *conditio
         const tdmi_node *function = tdmi_child(condition, TDMI_IN_func);
         if (tdmi_is_rank(script, condition)) /* `if get_rank():` */
             return TDMI_OTHER_RANKS;
-        return function->kind == TDMI_PY_Name || function->kind == TDMI_PY_Attribute
-                   ? (names_first_rank(function->text) ? TDMI_SOME_RANKS : TDMI_ALL_RANKS)
-                   : TDMI_ALL_RANKS;
+        return tdmi_is_named(function) && names_first_rank(function->text) ? TDMI_SOME_RANKS : TDMI_ALL_RANKS;
     }
     case TDMI_PY_Name:
     case TDMI_PY_Attribute: /* `if not rank:` */

@@ -248,7 +248,7 @@ bool tdmi_is_text(const tdmi_node *node, const char *text)
 
 bool tdmi_ends_in(const tdmi_node *node, const char *name)
 {
-    return node != NULL && (node->kind == TDMI_PY_Name || node->kind == TDMI_PY_Attribute) && strcmp(node->text, name) == 0;
+    return node != NULL && tdmi_is_named(node) && strcmp(node->text, name) == 0;
 }
 
 static bool is_statement(const tdmi_node *node)

@@ -110,11 +110,17 @@ static inline bool tdmi_is_with(const tdmi_node *node)
     return node->kind == TDMI_PY_With || node->kind == TDMI_PY_AsyncWith;
 }
 
+/* A Name or an Attribute: `text` is the last part of what it names. */
+static inline bool tdmi_is_named(const tdmi_node *node)
+{
+    return node->kind == TDMI_PY_Name || node->kind == TDMI_PY_Attribute;
+}
+
 bool tdmi_is_number(const tdmi_node *node, double value); /* a constant of that value; -1 too */
 bool tdmi_is_bool(const tdmi_node *node, bool value);
 bool tdmi_is_none(const tdmi_node *node);
 bool tdmi_is_text(const tdmi_node *node, const char *text); /* a string constant of that text */
-/* node is a Name or an Attribute whose last part is `name`. */
+/* node is named, and the last part of that is `name`. */
 bool tdmi_ends_in(const tdmi_node *node, const char *name);
 /* The statement around an expression. */
 const tdmi_node *tdmi_statement(const tdmi_node *node);

@@ -58,7 +58,7 @@ static bool waits(const tdmi_call *call)
 {
     static const char *const methods[] = {"item", "cpu", "tolist", "numpy", "barrier", "float"};
     const tdmi_node *function = tdmi_child(call->node, TDMI_IN_func);
-    if ((function->kind == TDMI_PY_Name || function->kind == TDMI_PY_Attribute) && strcasestr(function->text, "sync") != NULL)
+    if (tdmi_is_named(function) && strcasestr(function->text, "sync") != NULL)
         return true;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (tdmi_calls_method(call->node, methods[i]))

@@ -122,8 +122,7 @@ tdm_status tdmi_find_steps(tdmi_script *script)
 bool tdmi_is_scaler_variable(const tdmi_script *script, const tdmi_node *expression)
 {
     return expression != NULL && (tdmi_may_hold(script, expression, tdmi_is_scaler) ||
-                                  ((expression->kind == TDMI_PY_Name || expression->kind == TDMI_PY_Attribute) &&
-                                   strcasestr(expression->text, "scaler") != NULL));
+                                  (tdmi_is_named(expression) && strcasestr(expression->text, "scaler") != NULL));
 }
 
 bool tdmi_is_optimizer_step(const tdmi_script *script, const tdmi_call *call)
@@ -134,8 +133,7 @@ bool tdmi_is_optimizer_step(const tdmi_script *script, const tdmi_call *call)
     if (receiver->kind == TDMI_PY_Subscript)
         receiver = tdmi_child(receiver, TDMI_IN_value);
     return tdmi_may_hold(script, receiver, tdmi_is_optimizer) || tdmi_is_scaler_variable(script, receiver) ||
-           ((receiver->kind == TDMI_PY_Name || receiver->kind == TDMI_PY_Attribute) &&
-            (strncasecmp(receiver->text, "opt", 3) == 0 || strcasestr(receiver->text, "optim") != NULL));
+           (tdmi_is_named(receiver) && (strncasecmp(receiver->text, "opt", 3) == 0 || strcasestr(receiver->text, "optim") != NULL));
 }
 
 const tdmi_node *tdmi_step_around(const tdmi_script *script, const tdmi_node *node)
