@@ -324,9 +324,7 @@ static bool divides_gradients(const tdmi_script *script)
 static void check_mean(tdmi_lint *lint, const accumulation *at)
 {
     const tdmi_script *script = &lint->script;
-    const tdmi_node *loss = tdmi_receiver(at->backward->node);
-    if (loss != NULL && tdmi_calls_method(loss, "scale"))
-        loss = tdmi_argument(loss, 0, NULL);
+    const tdmi_node *loss = tdmi_loss_of(at->backward);
     if (loss == NULL || divides_gradients(script))
         return;
     size_t count = 1;

@@ -20,10 +20,7 @@ static bool is_loss(const tdmi_script *script, const tdmi_node *expression)
         if (!tdmi_is_backward(call) || tdmi_function_around(call->node) != function)
             continue;
         backwards++;
-        const tdmi_node *loss = tdmi_receiver(call->node);
-        if (loss != NULL && tdmi_calls_method(loss, "scale"))
-            loss = tdmi_argument(loss, 0, NULL);
-        if (loss != NULL && tdmi_same_variable(script, loss, expression))
+        if (tdmi_same_variable(script, tdmi_loss_of(call), expression))
             return true;
     }
     return false;

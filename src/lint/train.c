@@ -11,6 +11,12 @@ bool tdmi_is_backward(const tdmi_call *call)
     return strcmp(call->name, "torch.autograd.backward") == 0 || (tdmi_calls_method(call->node, "backward") && tdmi_receiver(call->node) != NULL);
 }
 
+const tdmi_node *tdmi_loss_of(const tdmi_call *backward)
+{
+    const tdmi_node *loss = tdmi_receiver(backward->node);
+    return loss != NULL && tdmi_calls_method(loss, "scale") ? tdmi_argument(loss, 0, NULL) : loss;
+}
+
 static size_t number_of(const tdmi_script *script, const tdmi_node *node)
 {
     return (size_t)(node - script->syntax->node);
