@@ -329,10 +329,8 @@ static void check_mean(tdmi_lint *lint, const accumulation *at)
         return;
     size_t count = 1;
     const tdmi_binding *all = tdmi_bindings_of(script, loss, &count);
-    if (all == NULL) {
-        if (!is_mean_loss(script, loss))
-            return;
-    }
+    if (all == NULL && !is_mean_loss(script, loss))
+        return;
     for (size_t i = 0; all != NULL && i < count; i++)
         if (all[i].value == NULL || !is_mean_loss(script, all[i].value)) /* divided, or not known; an AugAssign has no value */
             return;

@@ -79,12 +79,14 @@ static void check_step(tdmi_lint *lint)
     const tdmi_script *script = &lint->script;
     if (scaler_call(script, "step") != NULL || tdmi_find_call(script, tdmi_is_scaler) == NULL) /* made elsewhere: it may be another kind */
         return;
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
-        if (tdmi_is_optimizer_step(script, call) && scaled_before(script, call->node) != NULL) {
+    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
+        const tdmi_call *scaled = tdmi_is_optimizer_step(script, call) ? scaled_before(script, call->node) : NULL;
+        if (scaled != NULL) {
             tdmi_lint_say(lint, TDMI_RULE_SCALED_WITHOUT_SCALER_STEP, call->node,
-                          "the loss is scaled in line %d, and the optimizer steps without scaler.step()", scaled_before(script, call->node)->node->line);
+                          "the loss is scaled in line %d, and the optimizer steps without scaler.step()", scaled->node->line);
             return;
         }
+    }
 }
 
 /* `with torch.autocast(...)`, or a variable that holds one. */

@@ -7,11 +7,6 @@
 
 #define ROUNDS_MAX 8 /* functions called by functions */
 
-static size_t number_of(const tdmi_script *script, const tdmi_node *node)
-{
-    return (size_t)(node - script->syntax->node);
-}
-
 /* if rank != 0: return */
 static bool leaves(const tdmi_node *branch)
 {
@@ -45,7 +40,7 @@ static void look_back(tdmi_script *script, const tdmi_node *first)
 {
     tdmi_before so_far = {0};
     for (const tdmi_node *statement = first; statement != NULL; statement = tdmi_sibling(statement)) {
-        script->before[number_of(script, statement)] = so_far;
+        script->before[tdmi_number_of(script, statement)] = so_far;
         if (statement->kind != TDMI_PY_If)
             continue;
         const tdmi_node *test = tdmi_child(statement, TDMI_IN_test);
@@ -58,16 +53,22 @@ static void look_back(tdmi_script *script, const tdmi_node *first)
     }
 }
 
+/* The condition of the if that has a node in one of its branches; NULL: none. */
+static const tdmi_node *condition_above(const tdmi_node *node)
+{
+    const tdmi_node *above = node->parent;
+    return (above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && node->field != TDMI_IN_test ? tdmi_child(above, TDMI_IN_test) : NULL;
+}
+
 const tdmi_node *tdmi_rank_condition(const tdmi_script *script, const tdmi_node *node)
 {
     for (const tdmi_node *at = node; at->parent != NULL && !(tdmi_is_function(at->parent) && at->field != TDMI_IN_body); at = at->parent) {
-        const tdmi_node *above = at->parent, *before = script->before[number_of(script, at)].rank_condition;
-        if ((above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && at->field != TDMI_IN_test &&
-            tdmi_ranks_where(script, tdmi_child(above, TDMI_IN_test)) != TDMI_ALL_RANKS)
-            return tdmi_child(above, TDMI_IN_test);
+        const tdmi_node *condition = condition_above(at), *before = script->before[tdmi_number_of(script, at)].rank_condition;
+        if (condition != NULL && tdmi_ranks_where(script, condition) != TDMI_ALL_RANKS)
+            return condition;
         if (before != NULL)
             return before;
-        if (tdmi_is_function(above))
+        if (tdmi_is_function(at->parent))
             break;
     }
     return NULL;
@@ -76,12 +77,10 @@ const tdmi_node *tdmi_rank_condition(const tdmi_script *script, const tdmi_node 
 static bool may_be_chosen(const tdmi_script *script, const tdmi_node *node)
 {
     for (const tdmi_node *at = node; at->parent != NULL && !(tdmi_is_function(at->parent) && at->field != TDMI_IN_body); at = at->parent) {
-        const tdmi_node *above = at->parent;
-        if (((above->kind == TDMI_PY_If || above->kind == TDMI_PY_IfExp) && at->field != TDMI_IN_test &&
-             tdmi_may_choose_ranks(tdmi_child(above, TDMI_IN_test))) ||
-            script->before[number_of(script, at)].may_choose)
+        const tdmi_node *condition = condition_above(at);
+        if ((condition != NULL && tdmi_may_choose_ranks(condition)) || script->before[tdmi_number_of(script, at)].may_choose)
             return true;
-        if (tdmi_is_function(above))
+        if (tdmi_is_function(at->parent))
             break;
     }
     return false;
@@ -89,7 +88,7 @@ static bool may_be_chosen(const tdmi_script *script, const tdmi_node *node)
 
 bool tdmi_runs_on_some_ranks(const tdmi_script *script, const tdmi_node *node)
 {
-    return script->on_some_ranks[number_of(script, tdmi_function_around(node))] || tdmi_rank_condition(script, node) != NULL ||
+    return script->on_some_ranks[tdmi_number_of(script, tdmi_function_around(node))] || tdmi_rank_condition(script, node) != NULL ||
            may_be_chosen(script, node);
 }
 
@@ -100,11 +99,11 @@ static bool follow_calls(tdmi_script *script)
     for (size_t i = 0, count; i < script->calls; i += count) {
         const tdmi_node *function = script->by_function[i]->function;
         const tdmi_call *const *calls = tdmi_calls_of(script, function, &count);
-        bool all = function != NULL && !script->on_some_ranks[number_of(script, function)];
+        bool all = function != NULL && !script->on_some_ranks[tdmi_number_of(script, function)];
         for (size_t k = 0; k < count && all; k++)
             all = tdmi_runs_on_some_ranks(script, calls[k]->node);
         if (all)
-            script->on_some_ranks[number_of(script, function)] = more = true;
+            script->on_some_ranks[tdmi_number_of(script, function)] = more = true;
     }
     return more;
 }

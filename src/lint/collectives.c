@@ -115,16 +115,13 @@ static bool is_used(const tdmi_script *script, const tdmi_node *function)
 /* Whether a caller in the script gives a function something of its rank. Nobody who calls it: nothing is known, so yes. */
 static bool gets_rank(const tdmi_script *script, const tdmi_node *function)
 {
-    bool called = false;
     size_t count;
     const tdmi_call *const *calls = tdmi_calls_of(script, function, &count);
-    for (size_t i = 0; i < count; i++) {
-        called = true;
+    for (size_t i = 0; i < count; i++)
         for (const tdmi_node *a = tdmi_child(calls[i]->node, TDMI_IN_func) + 1; a < tdmi_end(calls[i]->node); a++)
             if (tdmi_mentions_rank(script, a))
                 return true;
-    }
-    return !called;
+    return count == 0;
 }
 
 /* A file of this rank's own, or no file at all. */

@@ -215,16 +215,13 @@ static const tdmi_node *only_method(const tdmi_script *script, const char *name)
 
 const tdmi_node *tdmi_called_function(const tdmi_script *script, const tdmi_node *call)
 {
-    char full[TDMI_NAME_BYTES];
     size_t count;
     const tdmi_node *function = tdmi_child(call, TDMI_IN_func);
-    if (function == NULL || tdmi_full_name(script, function, full)[0] != '\0')
-        return NULL;
-    if (function->kind == TDMI_PY_Attribute)
-        return is_self_attribute(function) && tdmi_class_around(function) != NULL &&
-                       method_of(script, tdmi_class_around(function), function->text) != NULL
-                   ? method_of(script, tdmi_class_around(function), function->text)
-                   : only_method(script, function->text);
+    if (function->kind == TDMI_PY_Attribute) {
+        const tdmi_node *class = is_self_attribute(function) ? tdmi_class_around(function) : NULL;
+        const tdmi_node *own = class != NULL ? method_of(script, class, function->text) : NULL;
+        return own != NULL ? own : only_method(script, function->text);
+    }
     const tdmi_binding *all = tdmi_bindings_of(script, function, &count);
     if (count != 1 || all[0].kind != TDMI_BIND_DEFINITION)
         return NULL;

@@ -8,7 +8,7 @@ static const char torchrun_options[] =
     "nnodes nproc-per-node node-rank master-addr master-port local-addr rdzv-backend rdzv-endpoint rdzv-id rdzv-conf standalone "
     "max-restarts monitor-interval start-method role module no-python run-path log-dir redirects tee local-ranks-filter logs-specs "
     "event-log-handler numa-binding signals-to-handle duplicate-stdout-filters duplicate-stderr-filters shutdown-timeout virtual-local-rank "
-    "use-env use_env help";
+    "use-env help";
 
 /* What people look for under an option that is not there. */
 static const struct {

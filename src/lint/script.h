@@ -44,6 +44,12 @@ typedef struct tdmi_script {
 tdm_status tdmi_script_read(const tdmi_syntax *syntax, tdmi_script *out);
 void tdmi_script_free(tdmi_script *script);
 
+/* The place of a node in the tables by node above. */
+static inline size_t tdmi_number_of(const tdmi_script *script, const tdmi_node *node)
+{
+    return (size_t)(node - script->syntax->node);
+}
+
 #define TDMI_NAME_BYTES 160
 #define TDMI_BINDINGS_MAX 256
 
@@ -61,7 +67,7 @@ const tdmi_call *tdmi_call_at(const tdmi_script *script, const tdmi_node *node);
 const tdmi_call *tdmi_call_from(const tdmi_script *script, const tdmi_node *node);
 /* The calls that reach a function: *count of them. */
 const tdmi_call *const *tdmi_calls_of(const tdmi_script *script, const tdmi_node *function, size_t *count_out);
-/* For tdmi_script_read: what becomes tdmi_call.function. */
+/* For tdmi_script_read: what becomes tdmi_call.function of a call that is of no import. */
 const tdmi_node *tdmi_called_function(const tdmi_script *script, const tdmi_node *call);
 /* The ClassDef around a node; NULL: none. */
 const tdmi_node *tdmi_class_around(const tdmi_node *node);

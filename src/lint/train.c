@@ -17,23 +17,18 @@ const tdmi_node *tdmi_loss_of(const tdmi_call *backward)
     return loss != NULL && tdmi_calls_method(loss, "scale") ? tdmi_argument(loss, 0, NULL) : loss;
 }
 
-static size_t number_of(const tdmi_script *script, const tdmi_node *node)
-{
-    return (size_t)(node - script->syntax->node);
-}
-
 /* `site` runs once a step: marks what it belongs to, and gives the function whose calls are the next sites. */
 static const tdmi_node *mark(tdmi_script *script, const tdmi_node *site)
 {
     const tdmi_node *loop = tdmi_loop_around(site);
     if (loop != NULL) {
-        script->every_step[number_of(script, loop)] = true;
+        script->every_step[tdmi_number_of(script, loop)] = true;
         return NULL;
     }
     const tdmi_node *function = tdmi_function_around(site);
-    if (function->parent == NULL || function->kind == TDMI_PY_Lambda || script->step_function[number_of(script, function)])
+    if (function->parent == NULL || function->kind == TDMI_PY_Lambda || script->step_function[tdmi_number_of(script, function)])
         return NULL;
-    script->step_function[number_of(script, function)] = true;
+    script->step_function[tdmi_number_of(script, function)] = true;
     return function;
 }
 
@@ -58,12 +53,13 @@ static void mark_all(tdmi_script *script, const tdmi_node **waiting)
     }
 }
 
-static bool is_in_step_loop(const tdmi_script *script, const tdmi_node *node)
+/* The innermost loop of steps around a node inside its function; NULL: none. */
+static const tdmi_node *step_loop_around(const tdmi_script *script, const tdmi_node *node)
 {
-    for (const tdmi_node *loop = tdmi_loop_around(node); loop != NULL; loop = tdmi_loop_around(loop))
-        if (script->every_step[number_of(script, loop)])
-            return true;
-    return false;
+    const tdmi_node *loop = tdmi_loop_around(node);
+    while (loop != NULL && !script->every_step[tdmi_number_of(script, loop)])
+        loop = tdmi_loop_around(loop);
+    return loop;
 }
 
 /* A function that nothing calls in a loop of steps is no step: keeps those that are called in one, and what they call in turn. */
@@ -71,17 +67,17 @@ static void keep_called(tdmi_script *script, bool *in_loop, const tdmi_node **wa
 {
     size_t count = 0;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
-        if (call->function != NULL && script->step_function[number_of(script, call->function)] &&
-            !in_loop[number_of(script, call->function)] && is_in_step_loop(script, call->node)) {
-            in_loop[number_of(script, call->function)] = true;
+        if (call->function != NULL && script->step_function[tdmi_number_of(script, call->function)] &&
+            !in_loop[tdmi_number_of(script, call->function)] && step_loop_around(script, call->node) != NULL) {
+            in_loop[tdmi_number_of(script, call->function)] = true;
             waiting[count++] = call->function;
         }
     while (count > 0) {
         const tdmi_node *function = waiting[--count];
         for (const tdmi_call *call = tdmi_call_from(script, function); call < tdmi_call_from(script, tdmi_end(function)); call++)
-            if (call->function != NULL && script->step_function[number_of(script, call->function)] &&
-                !in_loop[number_of(script, call->function)] && tdmi_function_around(call->node) == function) {
-                in_loop[number_of(script, call->function)] = true;
+            if (call->function != NULL && script->step_function[tdmi_number_of(script, call->function)] &&
+                !in_loop[tdmi_number_of(script, call->function)] && tdmi_function_around(call->node) == function) {
+                in_loop[tdmi_number_of(script, call->function)] = true;
                 waiting[count++] = call->function;
             }
     }
@@ -144,12 +140,10 @@ bool tdmi_is_optimizer_step(const tdmi_script *script, const tdmi_call *call)
 
 const tdmi_node *tdmi_step_around(const tdmi_script *script, const tdmi_node *node)
 {
-    const tdmi_node *loop = tdmi_loop_around(node);
-    for (; loop != NULL; loop = tdmi_loop_around(loop))
-        if (script->every_step[number_of(script, loop)])
-            return loop;
-    const tdmi_node *function = tdmi_function_around(node);
-    return script->step_function[number_of(script, function)] ? function : NULL;
+    const tdmi_node *loop = step_loop_around(script, node), *function = tdmi_function_around(node);
+    if (loop != NULL)
+        return loop;
+    return script->step_function[tdmi_number_of(script, function)] ? function : NULL;
 }
 
 /* Whether a condition selects ranks and nothing else: `rank == 0 and step % 100 == 0` selects steps too. */
@@ -176,7 +170,7 @@ bool tdmi_runs_each_step(const tdmi_script *script, const tdmi_node *node, bool 
             return false;
         if (at->field == TDMI_IN_handlers || (above->kind == TDMI_PY_BoolOp && above + 1 != at))
             return false;
-        if (script->before[number_of(script, at)].skips)
+        if (script->before[tdmi_number_of(script, at)].skips)
             return false;
     }
     return true;
