@@ -204,8 +204,7 @@ static bool backward_of(const tdmi_script *script, const tdmi_call *call)
 static bool runs_model(const tdmi_script *script, const tdmi_call *call)
 {
     const tdmi_node *function = tdmi_child(call->node, TDMI_IN_func);
-    return call->function != NULL || tdmi_ends_in(function, "model") || tdmi_ends_in(function, "net") || tdmi_ends_in(function, "ddp_model") ||
-           tdmi_ends_in(function, "forward") || tdmi_may_hold(script, function, tdmi_is_ddp) || tdmi_may_hold(script, function, tdmi_is_fsdp);
+    return call->function != NULL || tdmi_names_model(function) || tdmi_ends_in(function, "forward") || tdmi_may_hold(script, function, tdmi_is_ddp) || tdmi_may_hold(script, function, tdmi_is_fsdp);
 }
 
 static void check_forward(tdmi_lint *lint, const tdmi_node *with, const tdmi_node *no_sync, const tdmi_call *backward)

@@ -10,10 +10,7 @@
 /* if rank != 0: return */
 static bool leaves(const tdmi_node *branch)
 {
-    const tdmi_node *last = branch;
-    for (const tdmi_node *statement = branch; statement != NULL; statement = tdmi_sibling(statement))
-        last = statement;
-    return last != NULL && last->kind == TDMI_PY_Return;
+    return tdmi_last_sibling(branch)->kind == TDMI_PY_Return;
 }
 
 /* A condition whose words may speak of a first process in a way that is not known here. */

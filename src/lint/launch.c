@@ -147,19 +147,25 @@ static tdmi_launcher launcher_of(tdmi_launch *launch)
     return TDMI_OTHER_LAUNCHER;
 }
 
+size_t tdmi_launch_option(const char *word, char *name, size_t nbytes)
+{
+    size_t n = 0;
+    for (; word[n] != '\0' && word[n] != '=' && n + 1 < nbytes; n++)
+        name[n] = word[n] == '_' ? '-' : word[n];
+    name[n] = '\0';
+    return n;
+}
+
 /* --nproc-per-node 8, --nproc_per_node=8; gpu, auto and cpu stand for all there are. */
 static int processes_of(const tdmi_launch *launch)
 {
     for (size_t i = launch->program + 1; i < launch->script; i++) {
-        const char *word = launch->word[i].text, *value = NULL;
         char name[32];
-        size_t n = 0;
-        for (; word[n] != '\0' && word[n] != '=' && n + 1 < sizeof name; n++)
-            name[n] = word[n] == '_' ? '-' : word[n];
-        name[n] = '\0';
+        const char *word = launch->word[i].text;
+        const size_t n = tdmi_launch_option(word, name, sizeof name);
         if (strcmp(name, "--nproc-per-node") != 0)
             continue;
-        value = word[n] == '=' ? word + n + 1 : i + 1 < launch->words ? launch->word[i + 1].text : "";
+        const char *value = word[n] == '=' ? word + n + 1 : i + 1 < launch->words ? launch->word[i + 1].text : "";
         return isdigit((unsigned char)value[0]) ? (int)strtol(value, NULL, 10) : -1;
     }
     return launch->launcher == TDMI_TORCHRUN || launch->launcher == TDMI_TORCH_LAUNCH ? 1 : 0;

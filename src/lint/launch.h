@@ -47,6 +47,8 @@ typedef struct tdmi_launch {
  * Errors  TDM_ERR_INVALID an open quote, or no word in the line | TDM_ERR_BAD_FILE the file is unreadable or a line is no assignment */
 tdm_status tdmi_launch_read(const char *line, const char *env_file, tdmi_launch *out);
 void tdmi_launch_free(tdmi_launch *launch);
+/* The name of an option, up to its '=', with - for _. Returns its length: where in the word it ends, or where `name` does. */
+size_t tdmi_launch_option(const char *word, char *name, size_t nbytes);
 /* The last setting of that name; NULL: none. */
 const tdmi_setting *tdmi_launch_setting(const tdmi_launch *launch, const char *name);
 

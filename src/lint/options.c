@@ -69,13 +69,10 @@ static void check_launch(tdmi_lint *lint)
         return;
     for (size_t i = launch->program + 1; i < launch->script; i++) {
         char name[64], near[64];
-        size_t n = 0;
         const char *word = launch->word[i].text;
         if (strncmp(word, "--", 2) != 0 || word[2] == '\0')
             continue;
-        for (; word[n + 2] != '\0' && word[n + 2] != '=' && n + 1 < sizeof name; n++)
-            name[n] = word[n + 2] == '_' ? '-' : word[n + 2];
-        name[n] = '\0';
+        tdmi_launch_option(word + 2, name, sizeof name);
         if (begins_an_option(name))
             continue;
         const bool found = tdmi_near_word((const char *const[]){torchrun_options, NULL}, name, near, sizeof near);

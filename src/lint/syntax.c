@@ -180,6 +180,13 @@ const tdmi_node *tdmi_sibling(const tdmi_node *node)
     return node->parent != NULL ? next_child(node->parent, tdmi_end(node), node->field) : NULL;
 }
 
+const tdmi_node *tdmi_last_sibling(const tdmi_node *node)
+{
+    for (const tdmi_node *next = tdmi_sibling(node); next != NULL; next = tdmi_sibling(next))
+        node = next;
+    return node;
+}
+
 size_t tdmi_children(const tdmi_node *node, tdmi_in field)
 {
     size_t count = 0;

@@ -77,6 +77,8 @@ void tdmi_syntax_free(tdmi_syntax *syntax);
 /* The first child in that field, and the next one in the same; NULL: none. */
 const tdmi_node *tdmi_child(const tdmi_node *node, tdmi_in field);
 const tdmi_node *tdmi_sibling(const tdmi_node *node);
+/* The last one in that field: node itself if none follows. */
+const tdmi_node *tdmi_last_sibling(const tdmi_node *node);
 size_t tdmi_children(const tdmi_node *node, tdmi_in field);
 /* The keyword argument of a call: its value, or NULL. */
 const tdmi_node *tdmi_keyword(const tdmi_node *call, const char *name);

@@ -49,7 +49,7 @@ static bool find(const tdmi_script *script, const tdmi_node *difference, reading
 static bool is_work(const tdmi_script *script, const tdmi_call *call)
 {
     const tdmi_node *function = tdmi_child(call->node, TDMI_IN_func);
-    return tdmi_is_backward(call) || tdmi_ends_in(function, "model") || tdmi_ends_in(function, "ddp_model") || tdmi_ends_in(function, "net") ||
+    return tdmi_is_backward(call) || tdmi_names_model(function) ||
            (function->kind == TDMI_PY_Name && tdmi_may_hold(script, function, tdmi_is_ddp));
 }
 
@@ -99,10 +99,7 @@ static bool is_repeated(const tdmi_script *script, const tdmi_node *node)
 /* for ...: ...; break */
 static bool runs_once(const tdmi_node *loop)
 {
-    const tdmi_node *last = NULL;
-    for (const tdmi_node *statement = tdmi_child(loop, TDMI_IN_body); statement != NULL; statement = tdmi_sibling(statement))
-        last = statement;
-    return last != NULL && last->kind == TDMI_PY_Break;
+    return tdmi_last_sibling(tdmi_child(loop, TDMI_IN_body))->kind == TDMI_PY_Break;
 }
 
 /* if step == 0: around a node, inside its loop */

@@ -121,6 +121,11 @@ tdm_status tdmi_find_steps(tdmi_script *script)
     return room ? TDM_OK : TDM_ERR_NO_MEMORY;
 }
 
+bool tdmi_names_model(const tdmi_node *expression)
+{
+    return tdmi_ends_in(expression, "model") || tdmi_ends_in(expression, "net") || tdmi_ends_in(expression, "ddp_model");
+}
+
 bool tdmi_is_scaler_variable(const tdmi_script *script, const tdmi_node *expression)
 {
     return expression != NULL && (tdmi_may_hold(script, expression, tdmi_is_scaler) ||

@@ -12,6 +12,8 @@ tdm_status tdmi_find_steps(tdmi_script *script);
 bool tdmi_is_backward(const tdmi_call *call);
 /* What .backward() is called on: the loss, also in scaler.scale(loss).backward(). NULL: on nothing. */
 const tdmi_node *tdmi_loss_of(const tdmi_call *backward);
+/* A variable that has a model's name. */
+bool tdmi_names_model(const tdmi_node *expression);
 /* .step() of an optimizer, by its value or its name, or of a scaler. */
 bool tdmi_is_optimizer_step(const tdmi_script *script, const tdmi_call *call);
 bool tdmi_is_scaler_variable(const tdmi_script *script, const tdmi_node *expression);
