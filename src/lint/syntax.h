@@ -15,11 +15,11 @@
 
 #define TDMI_PY_MAP(X)                                                                                                 \
     X(Module) X(FunctionDef) X(AsyncFunctionDef) X(ClassDef) X(Lambda) X(Return) X(Assign) X(AugAssign) X(AnnAssign)   \
-    X(For) X(AsyncFor) X(While) X(If) X(With) X(AsyncWith) X(Raise) X(Try) X(TryStar) X(Import) X(ImportFrom)          \
-    X(Global) X(Expr) X(Break) X(Continue) X(BoolOp) X(NamedExpr) X(BinOp) X(UnaryOp) X(IfExp) X(Dict) X(Set)          \
-    X(ListComp) X(SetComp) X(DictComp) X(GeneratorExp) X(Compare) X(Call) X(FormattedValue) X(JoinedStr)               \
-    X(Constant) X(Attribute) X(Subscript) X(Starred) X(Name) X(List) X(Tuple) X(comprehension) X(ExceptHandler)        \
-    X(arguments) X(arg) X(keyword) X(alias) X(withitem)
+    X(For) X(AsyncFor) X(While) X(If) X(With) X(AsyncWith) X(Try) X(Import) X(ImportFrom) X(Global) X(Expr) X(Break)   \
+    X(Continue) X(BoolOp) X(NamedExpr) X(BinOp) X(UnaryOp) X(IfExp) X(Dict) X(Set) X(ListComp) X(SetComp) X(DictComp)  \
+    X(GeneratorExp) X(Compare) X(Call) X(FormattedValue) X(JoinedStr) X(Constant) X(Attribute) X(Subscript)            \
+    X(Starred) X(Name) X(List) X(Tuple) X(comprehension) X(ExceptHandler) X(arguments) X(arg) X(keyword) X(alias)      \
+    X(withitem)
 
 typedef enum {
 #define TDMI_PY_ENUM(name) TDMI_PY_##name,
@@ -30,9 +30,8 @@ typedef enum {
 
 #define TDMI_IN_MAP(X)                                                                                                 \
     X(body) X(orelse) X(finalbody) X(handlers) X(test) X(iter) X(target) X(targets) X(value) X(func) X(args)           \
-    X(keywords) X(items) X(context_expr) X(optional_vars) X(decorator_list) X(left) X(right) X(operand)                \
-    X(comparators) X(elts) X(keys) X(values) X(slice) X(names) X(bases) X(posonlyargs) X(kwonlyargs) X(vararg)         \
-    X(kwarg) X(defaults) X(generators) X(annotation) X(returns)
+    X(keywords) X(items) X(context_expr) X(optional_vars) X(left) X(right) X(operand) X(comparators) X(elts) X(keys)   \
+    X(values) X(slice) X(names)
 
 typedef enum {
 #define TDMI_IN_ENUM(name) TDMI_IN_##name,
