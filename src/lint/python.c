@@ -2,7 +2,7 @@
  * nothing but the standard library, has a bound on memory and time, and dies with the thread that started it.
  *
  * The process prints a head, {"nodes": N, "python": "3.11.7"} or {"error": WHY, "python": ...}, and then the nodes in preorder, one a
- * line: [kind, field, parent's number, line, column, last line, text or constant, extra]. Flat, so that depth costs no stack. */
+ * line: [kind, field, parent's number, line, column, text or constant, extra]. Flat, so that depth costs no stack. */
 #include "lint/syntax.h"
 
 #include "core/clock.h"
@@ -89,18 +89,18 @@ static const char program[] =
     "if not source.isascii():\n"
     "    encoding = tokenize.detect_encoding(io.BytesIO(source).readline)[0]\n"
     "    rows = source.decode(encoding, 'replace').encode().split(b'\\n')\n"
-    "lines, stack = [], [(tree, '', -1, 1, 1, 1)]\n"
+    "lines, stack = [], [(tree, '', -1, 1, 1)]\n"
     "while stack:\n"
-    "    node, field, parent, line, column, last = stack.pop()\n"
+    "    node, field, parent, line, column = stack.pop()\n"
     "    if hasattr(node, 'lineno'):\n"
-    "        line, column, last = node.lineno, node.col_offset + 1, node.end_lineno or node.lineno\n"
+    "        line, column = node.lineno, node.col_offset + 1\n"
     "        if line <= len(rows):\n"
     "            column = len(rows[line - 1][:column - 1].decode('utf-8', 'ignore')) + 1\n"
     "    number = len(lines)\n"
     "    if number == NODES_MAX:\n"
     "        refuse('its tree has more than %d nodes' % NODES_MAX)\n"
-    "    lines.append(json.dumps([type(node).__name__, field, parent, line, column, last, *texts(node)], separators=(',', ':')))\n"
-    "    below = [(child, name, number, line, column, last) for child, name in children(node)]\n"
+    "    lines.append(json.dumps([type(node).__name__, field, parent, line, column, *texts(node)], separators=(',', ':')))\n"
+    "    below = [(child, name, number, line, column) for child, name in children(node)]\n"
     "    stack.extend(reversed(below))\n"
     "print(json.dumps({'nodes': len(lines), 'python': python}))\n"
     "for line in lines:\n"

@@ -1,4 +1,4 @@
-/* syntax.c - JSON lines into nodes: [kind, field, parent, line, column, end line, value, extra]. */
+/* syntax.c - JSON lines into nodes: [kind, field, parent, line, column, value, extra]. */
 #include "lint/syntax.h"
 
 #include "core/memory.h"
@@ -41,10 +41,10 @@ static const char *keep(const json_t *value, char **at)
 
 static bool is_line(const json_t *line)
 {
-    if (!json_is_array(line) || json_array_size(line) != 8 || !json_is_string(json_array_get(line, 0)) ||
-        !json_is_string(json_array_get(line, 1)) || !json_is_string(json_array_get(line, 7)))
+    if (!json_is_array(line) || json_array_size(line) != 7 || !json_is_string(json_array_get(line, 0)) ||
+        !json_is_string(json_array_get(line, 1)) || !json_is_string(json_array_get(line, 6)))
         return false;
-    for (size_t i = 2; i < 6; i++)
+    for (size_t i = 2; i < 5; i++)
         if (!json_is_integer(json_array_get(line, i)) || json_integer_value(json_array_get(line, i)) < -1 ||
             json_integer_value(json_array_get(line, i)) > INT32_MAX)
             return false;
@@ -75,12 +75,11 @@ static bool take_node(const json_t *line, tdmi_node *all, size_t i, char **texts
     node->field = place_of(json_string_value(json_array_get(line, 1)), fields, TDMI_IN_OTHER);
     node->line = (int)json_integer_value(json_array_get(line, 3));
     node->column = (int)json_integer_value(json_array_get(line, 4));
-    node->end_line = (int)json_integer_value(json_array_get(line, 5));
     node->size = 1;
-    node->text = keep(json_array_get(line, 6), texts);
-    node->extra = keep(json_array_get(line, 7), texts);
+    node->text = keep(json_array_get(line, 5), texts);
+    node->extra = keep(json_array_get(line, 6), texts);
     if (node->kind == TDMI_PY_Constant)
-        take_constant(json_array_get(line, 6), node->extra, node);
+        take_constant(json_array_get(line, 5), node->extra, node);
     if (i == 0)
         return node->kind == TDMI_PY_Module;
     const tdmi_node *above = &all[i - 1];

@@ -49,7 +49,6 @@ typedef struct tdmi_node {
     uint8_t constant; /* tdmi_constant */
     bool is_true;     /* of a TDMI_BOOL */
     int line, column; /* from 1; those of the nearest ancestor that has some */
-    int end_line;
     uint32_t size;             /* nodes of the subtree, itself included */
     struct tdmi_node *parent;  /* NULL: the module */
     /* Name: id. Attribute: attr. FunctionDef, ClassDef: name. arg, keyword: arg, "" for **. alias: name. ImportFrom: module.

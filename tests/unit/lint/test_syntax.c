@@ -12,13 +12,13 @@
 
 /* f(1, x=None)  */
 static const char good[] = "{\"nodes\": 7, \"python\": \"3.11.2\"}\n"
-                           "[\"Module\",\"\",-1,1,1,1,\"\",\"\"]\n"
-                           "[\"Expr\",\"body\",0,1,1,1,\"\",\"\"]\n"
-                           "[\"Call\",\"value\",1,1,1,1,\"\",\"\"]\n"
-                           "[\"Name\",\"func\",2,1,1,1,\"f\",\"\"]\n"
-                           "[\"Constant\",\"args\",2,1,3,1,1,\"int\"]\n"
-                           "[\"keyword\",\"keywords\",2,1,6,1,\"x\",\"\"]\n"
-                           "[\"Constant\",\"value\",5,1,8,1,null,\"NoneType\"]\n";
+                           "[\"Module\",\"\",-1,1,1,\"\",\"\"]\n"
+                           "[\"Expr\",\"body\",0,1,1,\"\",\"\"]\n"
+                           "[\"Call\",\"value\",1,1,1,\"\",\"\"]\n"
+                           "[\"Name\",\"func\",2,1,1,\"f\",\"\"]\n"
+                           "[\"Constant\",\"args\",2,1,3,1,\"int\"]\n"
+                           "[\"keyword\",\"keywords\",2,1,6,\"x\",\"\"]\n"
+                           "[\"Constant\",\"value\",5,1,8,null,\"NoneType\"]\n";
 
 static void lines_become_a_tree(void **state)
 {
