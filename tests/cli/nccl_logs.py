@@ -66,7 +66,7 @@ class Job:
         if n >= 1700:
             lines += [f"cudaDriverVersion {self.host_changes.get(host, {}).get('driver', 12040)}", f"NCCL version {version}+cuda{self.cuda}"]
         if self.plugin:
-            lines += [f"NET/Plugin: Loaded net plugin {self.plugin} (v8)", f"NET/Plugin: Loaded collnet plugin SHARP (v8)"]
+            lines += [f"NET/Plugin: Loaded net plugin {self.plugin} (v8)", "NET/Plugin: Loaded collnet plugin SHARP (v8)"]
         elif n < 2100:
             lines.append("NET/Plugin : No plugin found (libnccl-net.so)" + (", using internal implementation" if n >= 500 else "."))
         else:
@@ -95,7 +95,7 @@ class Job:
         if n < 500:
             return [f"NET/IB : GPU Direct RDMA Enabled for GPU {local}[{local}] / HCA 0 (distance 1 < 2), read 0"]
         if n < 600:
-            return [f"NET/IB : GPU Direct RDMA Enabled for GPU 1000 / HCA 0 (distance 1 < 2), read 0"]
+            return ["NET/IB : GPU Direct RDMA Enabled for GPU 1000 / HCA 0 (distance 1 < 2), read 0"]
         if n < 2403:
             return [f"GPU Direct RDMA Enabled for GPU {0x1000 * (local + 1):x} / HCA 0 (distance 4 <= 4), read 0"]
         if n < 2902:
@@ -106,7 +106,7 @@ class Job:
 
     def ring(self, rank):
         n, size = number(self.version), self.hosts * self.gpus
-        order = "".join(f"{r:4d}" if n >= 2900 or True else "" for r in range(size))
+        order = "".join(f"{r:4d}" for r in range(size))
         lines = []
         if rank == 0:
             lines += [f"Channel {c:02d} : {order}" if n < 500 else f"Channel {c:02d}/{self.channels:02d} : {order}" for c in range(self.channels)]

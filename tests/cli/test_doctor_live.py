@@ -207,7 +207,7 @@ class Joined:
 
 def joined_by_the_number_of(c, which):
     job = Joined(c)
-    pid = {"torchrun": job.line["agent"], "a rank": job.line["ranks"][1], "what is above": os.getpid()}[which]
+    pid = {"torchrun": job.line["agent"], "a rank": job.line["ranks"][1]}[which]
     code, _, errors = c.end(c.doctor("--attach", str(pid)))
     c.check(code == 0 and c.ranks() == {"rank0": 4, "rank1": 4}, which, (code, c.ranks(), errors))
     c.check(job.process.poll() is None, "the job goes on")
@@ -224,13 +224,12 @@ def joined_by_name(c):
 
 
 def a_job_that_does_not_listen(c):
-    environment = {k: v for k, v in c.environment.items()}
-    job = subprocess.Popen([CLIENT, "--agent", "2", "--seconds", "20"], stdout=subprocess.PIPE, text=True, env=environment)
-    pid = json.loads(job.stdout.readline())["agent"]
+    job = c.start(CLIENT, "--agent", "2", "--seconds", "20")
+    pid = first_line(job)["agent"]
     code, _, errors = c.end(c.doctor("--attach", str(pid)))
     c.check(code == 2 and "KINETO_USE_DAEMON=1 torchrun" in errors, "how to start it", (code, errors))
     job.terminate()
-    job.communicate()
+    c.end(job)
 
 
 def nobody_of_that_number(c):
