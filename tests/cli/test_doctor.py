@@ -2,24 +2,12 @@
 """`tandem doctor` as its users run it: test_doctor.py TANDEM CORPUS"""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
-tandem, corpus = sys.argv[1:]
-failures = 0
+from doctor_checks import check, finish, run
 
-
-def run(*args):
-    return subprocess.run([tandem, "doctor", *args], capture_output=True, text=True)
-
-
-def check(good, what, result):
-    global failures
-    if not good:
-        failures += 1
-        print(f"{what}: exit code {result.returncode}\n{result.stdout}{result.stderr}")
-
+corpus = sys.argv[2]
 
 r = run(f"{corpus}/dump/good")
 check(r.returncode == 0 and "rank 2 did not arrive at call 1 of group world (allreduce of 8 float32 (sum))" in r.stdout and not r.stderr, "text", r)
@@ -61,4 +49,4 @@ with tempfile.TemporaryDirectory() as folder:
 
 r = run()
 check(r.returncode == 2 and r.stderr.count("\n") == 1, "usage", r)
-sys.exit(1 if failures else 0)
+finish()

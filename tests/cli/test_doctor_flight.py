@@ -8,24 +8,14 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(__file__))
-from flight_dumps import as_json, call, dump, write  # noqa: E402
-
-tandem = sys.argv[1]
-failures = 0
-
-
-def check(good, what, more=""):
-    global failures
-    if not good:
-        failures += 1
-        print(f"FAILED {what} {more}")
+from doctor_checks import TANDEM, check, finish, run
+from flight_dumps import as_json, call, dump, write
 
 
 def doctor(*paths, code=0):
-    run = subprocess.run([tandem, "doctor", "--json", *paths], capture_output=True, text=True)
-    check(run.returncode == code, "exit code", f"{run.returncode}: {run.stderr}")
-    return json.loads(run.stdout) if run.returncode == 0 else {"error": run.stderr, "findings": []}
+    r = run("--json", *paths)
+    check(r.returncode == code, "exit code", f"{r.returncode}: {r.stderr}")
+    return json.loads(r.stdout) if r.returncode == 0 else {"error": r.stderr, "findings": []}
 
 
 def on(scripts, **how):
@@ -65,19 +55,19 @@ for version in ("2.1", "2.4", "2.5", "2.9", "1.5", "list"):
 # ---- the text for people ----
 with tempfile.TemporaryDirectory() as folder:
     write(folder, [good + [waits], good + [waits], good, good + [waits]])
-    run = subprocess.run([tandem, "doctor", folder], capture_output=True, text=True)
-    check(run.returncode == 0 and max(map(len, run.stdout.splitlines())) <= 100, "100 columns", run.stdout)
+    r = run(folder)
+    check(r.returncode == 0 and max(map(len, r.stdout.splitlines())) <= 100, "100 columns", r.stdout)
     finding = doctor(folder)["findings"][0]
-    check(all(sentence in " ".join(run.stdout.split()) for sentence in (finding["text"], finding["advice"])), "and nothing is lost", run.stdout)
-    check("\n   " in run.stdout, "following lines are indented", run.stdout)
+    check(all(sentence in " ".join(r.stdout.split()) for sentence in (finding["text"], finding["advice"])), "and nothing is lost", r.stdout)
+    check("\n   " in r.stdout, "following lines are indented", r.stdout)
 
 # ---- healthy ----
 check(on([good] * 4)["findings"] == [], "healthy")
 check(on([good, good + good])["findings"] == [], "a rank that is ahead with calls that are over")
 with tempfile.TemporaryDirectory() as folder:
     paths = write(folder, [good] * 2)
-    run = subprocess.run([tandem, "doctor", *paths], capture_output=True, text=True)
-    check("nothing is wrong" in run.stdout and "dumps of 2 of 2 ranks" in run.stdout, "healthy text", run.stdout + run.stderr)
+    r = run(*paths)
+    check("nothing is wrong" in r.stdout and "dumps of 2 of 2 ranks" in r.stdout, "healthy text", r.stdout + r.stderr)
 
 # ---- what else went wrong ----
 expect("another size", on([good + [waits]] * 3 + [good + [call("all_reduce", (1025,), "BFloat16", "started")]]), "mismatched_call", "ranks 0, 1, 2 made all_reduce of 1024 BFloat16",
@@ -142,8 +132,8 @@ with tempfile.TemporaryDirectory() as folder:
     check(len(doctor(folder)["findings"]) == 1, "two dumps of each rank")
     for name in os.listdir(folder):
         os.rename(f"{folder}/{name}", f"{folder}/{name.replace('0', 'zero').replace('1', 'one')}.pickle")
-    run = subprocess.run([tandem, "doctor", folder], capture_output=True, text=True)
-    check("got their ranks by the order of files" in " ".join(run.stdout.split()), "names without a rank", run.stdout)
+    r = run(folder)
+    check("got their ranks by the order of files" in " ".join(r.stdout.split()), "names without a rank", r.stdout)
 with tempfile.TemporaryDirectory() as folder:
     paths = write(folder, [good + [waits], good, good + [waits]])
     whole = open(paths[2], "rb").read()
@@ -158,8 +148,8 @@ with tempfile.TemporaryDirectory() as folder:
         damaged = text[:cut] + random.choice(["", "\0", "}", '"', "[" * 100, "1e999", "\\u12"]) + text[cut + random.randrange(3):]
         with open(f"{folder}/nccl_trace_rank_9", "w") as file:
             file.write(damaged)
-        run = subprocess.run([tandem, "doctor", f"{folder}/nccl_trace_rank_9"], capture_output=True, text=True)
-        check(run.returncode in (0, 3), "damaged JSON", f"{run.returncode} {run.stderr}")
+        r = run(f"{folder}/nccl_trace_rank_9")
+        check(r.returncode in (0, 3), "damaged JSON", f"{r.returncode} {r.stderr}")
 
 # ---- pickles that want to run something ----
 class Attack:
@@ -173,18 +163,18 @@ with tempfile.TemporaryDirectory() as folder:
         for attack in (Attack(), {"version": "2.10", "pg_config": {}, "entries": [Attack()]}):
             with open(path, "wb") as file:
                 file.write(pickle.dumps(attack, protocol=protocol))
-            run = subprocess.run([tandem, "doctor", path], capture_output=True, text=True)
-            check(run.returncode == 3 and run.stderr.count("\n") == 1 and path in run.stderr, f"attack, protocol {protocol}", run.stderr)
+            r = run(path)
+            check(r.returncode == 3 and r.stderr.count("\n") == 1 and path in r.stderr, f"attack, protocol {protocol}", r.stderr)
             if protocol >= 2 or not isinstance(attack, Attack):
-                check(("GLOBAL" in run.stderr) and "at byte" in run.stderr and "nothing of it was run" in run.stderr, f"attack, protocol {protocol}: named", run.stderr)
-            run = subprocess.run([tandem, "doctor", folder], capture_output=True, text=True)
-            check(run.returncode == 3 and run.stderr.count("\n") == 1 and (protocol < 2 or (path in run.stderr and "nothing of it was run" in run.stderr)),
-                  f"a folder with an attack alone, protocol {protocol}", run.stderr)
+                check(("GLOBAL" in r.stderr) and "at byte" in r.stderr and "nothing of it was run" in r.stderr, f"attack, protocol {protocol}: named", r.stderr)
+            r = run(folder)
+            check(r.returncode == 3 and r.stderr.count("\n") == 1 and (protocol < 2 or (path in r.stderr and "nothing of it was run" in r.stderr)),
+                  f"a folder with an attack alone, protocol {protocol}", r.stderr)
     for name in ("1", "2"):
         with open(f"{folder}/nccl_trace_rank_{name}", "wb") as file:
             file.write(b"\x80\x02}(X\x09\x00\x00\x00pg_config")
-    run = subprocess.run([tandem, "doctor", f"{folder}/nccl_trace_rank_1", f"{folder}/nccl_trace_rank_2"], capture_output=True, text=True)
-    check(run.returncode == 3 and "nccl_trace_rank_1" in run.stderr and "nccl_trace_rank_2" not in run.stderr, "of several damaged dumps the first is named", run.stderr)
+    r = run(f"{folder}/nccl_trace_rank_1", f"{folder}/nccl_trace_rank_2")
+    check(r.returncode == 3 and "nccl_trace_rank_1" in r.stderr and "nccl_trace_rank_2" not in r.stderr, "of several damaged dumps the first is named", r.stderr)
     for name in ("1", "2"):
         os.unlink(f"{folder}/nccl_trace_rank_{name}")
     check(not os.path.exists("/tmp/tandem-was-here"), "nothing was run")
@@ -193,7 +183,7 @@ with tempfile.TemporaryDirectory() as folder:
         with open(path, "wb") as file:
             file.write(bomb)
         with open(f"{folder}/said", "w+") as said:
-            process = subprocess.Popen([tandem, "doctor", path], stdout=subprocess.DEVNULL, stderr=said)
+            process = subprocess.Popen([TANDEM, "doctor", path], stdout=subprocess.DEVNULL, stderr=said)
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             said.seek(0)
@@ -233,5 +223,4 @@ os._exit(0)
             r.wait()
         for form in ("pickle", "json"):
             expect(f"real {form}", doctor(f"{folder}/{form}"), "missing_call", "rank 1 never made call 3 of group default_pg (0) (all_reduce of 1024 Double")
-print(f"{failures} failures")
-sys.exit(1 if failures else 0)
+finish()

@@ -3,25 +3,23 @@
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import unicodedata
 from pathlib import Path
 
-tandem = sys.argv[1]
-failures = 0
+import doctor_checks
+from doctor_checks import finish
+
 EVIL = "\x1b[31mred\x1b]0;title\a\b\x7f\u009b31m\u202eabc\n\rend"
 
 
 def run(*args):
-    return subprocess.run([tandem, "doctor", *map(str, args)], capture_output=True)
+    return doctor_checks.run(*args, text=False)
 
 
 def check(good, what, seen):
-    global failures
-    if not good:
-        failures += 1
-        print(f"{what}: {seen!r}"[:3000])
+    """What was seen is not for the terminal either."""
+    doctor_checks.check(good, what, repr(seen))
 
 
 def check_quiet(what, code, *args):
@@ -109,6 +107,6 @@ with tempfile.TemporaryDirectory(prefix="tandem-hostile-") as there:
     # what could not be printed is an error
     for options, code in (([], 5), (["--json"], 5), (["--hta"], 5)):
         with open("/dev/full", "w") as full:
-            result = subprocess.run([tandem, "doctor", *options, jobs], stdout=full, stderr=subprocess.PIPE)
+            result = subprocess.run([doctor_checks.TANDEM, "doctor", *options, jobs], stdout=full, stderr=subprocess.PIPE)
         check(result.returncode == code and b"could not be written" in result.stderr, f"a full disk, {options}", result)
-sys.exit(failures != 0)
+finish()

@@ -3,22 +3,10 @@
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(__file__))
-from nccl_logs import VERSIONS, Job, number  # noqa: E402
-
-tandem = sys.argv[1]
-failures = 0
-
-
-def check(good, what, more=""):
-    global failures
-    if not good:
-        failures += 1
-        print(f"FAILED {what} {more}")
+from doctor_checks import check, finish, run
+from nccl_logs import VERSIONS, Job, number
 
 
 def doctor(*texts):
@@ -29,10 +17,10 @@ def doctor(*texts):
             paths.append(os.path.join(folder, f"nccl.{i}.log"))
             with open(paths[-1], "wb") as file:
                 file.write(text if isinstance(text, bytes) else text.encode())
-        run = subprocess.run([tandem, "doctor", "--json", *paths], capture_output=True, text=True)
-        if run.returncode != 0:
-            return {"error": run.stderr, "findings": [], "code": run.returncode}
-        return json.loads(run.stdout)
+        r = run("--json", *paths)
+        if r.returncode != 0:
+            return {"error": r.stderr, "findings": [], "code": r.returncode}
+        return json.loads(r.stdout)
 
 
 def ids(report):
@@ -44,8 +32,8 @@ def wraps(log, what):
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/nccl.log", "w") as file:
             file.write(log)
-        text = subprocess.run([tandem, "doctor", f"{folder}/nccl.log"], capture_output=True, text=True).stdout
-        report = json.loads(subprocess.run([tandem, "doctor", "--json", f"{folder}/nccl.log"], capture_output=True, text=True).stdout)
+        text = run(f"{folder}/nccl.log").stdout
+        report = json.loads(run("--json", f"{folder}/nccl.log").stdout)
     check(max(map(len, text.splitlines())) <= 100, f"{what}: 100 columns", text)
     joined = " ".join(text.split())
     for f in report["findings"]:
@@ -250,13 +238,12 @@ with tempfile.TemporaryDirectory() as folder:
             file.write("\n".join(Job(version="2.27.5", net="Socket", adapters=False, variables={"NCCL_IB_DISABLE": "1"}).of_rank(r)) + "\n")
     with open(f"{folder}/README", "w") as file:
         file.write("nothing of interest\n")
-    run = subprocess.run([tandem, "doctor", folder], capture_output=True, text=True)
-    check(run.returncode == 0 and "NCCL 2.27.5, CUDA 12.1: 4 ranks, 4 of them in the log, on 2 hosts" in run.stdout and "1. node1 and node2: 4 pairs" in run.stdout, "folder", run.stdout + run.stderr)
-    run = subprocess.run([tandem, "doctor", f"{folder}/README"], capture_output=True, text=True)
-    check(run.returncode == 3 and "README" in run.stderr and run.stderr.count("\n") == 1, "no log", run.stderr)
+    r = run(folder)
+    check(r.returncode == 0 and "NCCL 2.27.5, CUDA 12.1: 4 ranks, 4 of them in the log, on 2 hosts" in r.stdout and "1. node1 and node2: 4 pairs" in r.stdout, "folder", r.stdout + r.stderr)
+    r = run(f"{folder}/README")
+    check(r.returncode == 3 and "README" in r.stderr and r.stderr.count("\n") == 1, "no log", r.stderr)
     with open(f"{folder}/healthy.log", "w") as file:
         file.write(Job(version="2.27.5").text())
-    run = subprocess.run([tandem, "doctor", f"{folder}/healthy.log"], capture_output=True, text=True)
-    check("nothing is wrong in what NCCL says" in run.stdout, "healthy text", run.stdout)
-print(f"{failures} failures")
-sys.exit(1 if failures else 0)
+    r = run(f"{folder}/healthy.log")
+    check("nothing is wrong in what NCCL says" in r.stdout, "healthy text", r.stdout)
+finish()

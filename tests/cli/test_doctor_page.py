@@ -3,39 +3,23 @@
 import gzip
 import json
 import re
-import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
-tandem, simulate = sys.argv[1:]
-failures = 0
+from doctor_checks import check, finish, run, simulate
+
+simulator = sys.argv[2]
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def run(*args):
-    return subprocess.run([tandem, "doctor", *map(str, args)], capture_output=True, text=True)
-
-
-def check(good, what, result):
-    global failures
-    if not good:
-        failures += 1
-        print(f"{what}: exit code {result.returncode}\n{result.stdout[:3000]}{result.stderr}")
-
-
-def job(folder, scenario):
-    subprocess.run([sys.executable, simulate, "--out", folder, "--scenario", scenario, "--seed", "1", "--most-ranks", "4"], check=True, stdout=subprocess.DEVNULL)
-    return json.loads((folder / "truth.json.txt").read_text())
 
 
 with tempfile.TemporaryDirectory(prefix="tandem-doctor-") as there:
     there = Path(there)
     page = there / "page.html"
-    truth = job(there / "slow", "data_loading")
-    job(there / "well", "healthy_ddp")
-    job(there / "cpu", "straggler_cpu")
+    truth = simulate(simulator, there / "slow", "data_loading")
+    simulate(simulator, there / "well", "healthy_ddp")
+    simulate(simulator, there / "cpu", "straggler_cpu")
 
     # a page: well-formed, whole, and it asks nobody for anything
     r = run("--report", page, there / "slow")
@@ -95,4 +79,4 @@ with tempfile.TemporaryDirectory(prefix="tandem-doctor-") as there:
     check(r.returncode == 0 and re.search(r"the last [2-6] of 8 iterations were used", " ".join(r.stdout.split())), "memory", r)
     r = run("--memory", "1K", there / "large.json.gz")
     check(r.returncode == 2 and "--memory" in r.stderr, "too little memory to ask for", r)
-sys.exit(1 if failures else 0)
+finish()

@@ -1,32 +1,19 @@
 #!/usr/bin/env python3
 """`tandem doctor` on what users of other tools reported about traces (docs/reports.md): test_doctor_reports.py TANDEM"""
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-tandem = sys.argv[1]
-failures = 0
+from doctor_checks import check, finish, run
+
 MS = 1000
-
-
-def check(good, what, seen):
-    global failures
-    if not good:
-        failures += 1
-        print(f"{what}: {seen}"[:3000])
-
-
-def doctor(*args):
-    return subprocess.run([tandem, "doctor", *map(str, args)], capture_output=True, text=True)
 
 
 def report_of(folder, *traces):
     folder.mkdir()
     for rank, events in enumerate(traces):
         (folder / f"rank{rank}.json").write_text(json.dumps({"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": len(traces)}, "traceEvents": events}))
-    result = doctor("--json", folder)
+    result = run("--json", folder)
     check(result.returncode == 0, folder.name, result.stderr)
     return json.loads(result.stdout) if result.returncode == 0 else {}
 
@@ -60,7 +47,7 @@ def test_71_communication_is_known_by_all_its_names(scratch):
         b = report_of(scratch / f"host{i}", events)["breakdown"][0]
         seen = [b["comm_exposed_pct"] + b["comm_overlapped_pct"], b["compute_pct"]]
         check(abs(seen[0] - 20) < 0.1 and abs(seen[1] - work) < 0.1, name, (seen, b))
-    result = doctor(scratch / "device0")
+    result = run(scratch / "device0")
     check("communication: none found" not in result.stdout, "communication", result.stdout)
 
 
@@ -69,11 +56,11 @@ def test_71_no_communication_has_a_reason(scratch):
     for name, traces, reason in (("many", (events, events), "ProfilerActivity.CUDA only"), ("one", (events,), "ProfilerActivity.CUDA only"),
                                  ("device", (events + kernel("gemm", 10, 70 * MS, 7, 1),) * 2, "no_sync()")):
         report_of(scratch / name, *traces)
-        text = doctor(scratch / name).stdout
+        text = run(scratch / name).stdout
         check("communication: none found (" in text and reason in text, name, text)
     plain = scratch / "plain.json"
     plain.write_text(json.dumps(events))
-    check("none found (nothing says that there is more than one rank)" in doctor(plain).stdout, "plain", doctor(plain).stdout)
+    check("none found (nothing says that there is more than one rank)" in run(plain).stdout, "plain", run(plain).stdout)
 
 
 def test_73_events_that_cannot_be_right_spoil_no_figure(scratch):
@@ -112,9 +99,9 @@ def test_r10_a_job_that_communicates_longer_than_it_computes_is_told_so(scratch)
     check(finding["id"] == "communication_exposed" and "longer than it computes: 2 ranks do the work of 0.4, less than one process alone" in finding["text"], "slower", finding)
     check("no_sync()" in finding["advice"], "what to change", finding)
     # the traces of one rank do not tell transfer from waiting
-    alone = json.loads(doctor("--json", scratch / "slower" / "rank0.json").stdout)["findings"][0]
+    alone = json.loads(run("--json", scratch / "slower" / "rank0.json").stdout)["findings"][0]
     check("do the work of" not in alone["text"], "one trace of two", alone)
-    text = doctor(scratch / "slower" / "rank0.json").stdout
+    text = run(scratch / "slower" / "rank0.json").stdout
     check("2 ranks, seen on 1" in " ".join(text.split()) or "1 rank" in text, "ranks that were seen", text)
 
 
@@ -134,7 +121,7 @@ def test_events_of_no_possible_time_are_said(scratch):
     late = [dict(event("cpu_op", "aten::mm", 0, 5), ts=9 * 10**15 + i) for i in range(3)]
     report = report_of(scratch / "late", [step(1, 0, 1000), *late])
     check(any("3 events start more than 73 years" in note for note in report["notes"]), "notes", report["notes"])
-    text = " ".join(doctor(scratch / "late").stdout.split())
+    text = " ".join(run(scratch / "late").stdout.split())
     check("note: rank 0: 3 events start more than 73 years from zero" in text, "text", text)
 
 
@@ -158,7 +145,7 @@ def test_a_job_on_cpus_is_not_sent_to_look_at_infiniband(scratch):
                    event("cpu_op", "c10d::allreduce_", at + 30 * MS, 69 * MS)]
     trace = scratch / "rank0.json"
     trace.write_text(json.dumps({"traceEvents": events}))
-    findings = json.loads(doctor("--json", trace).stdout)["findings"]
+    findings = json.loads(run("--json", trace).stdout)["findings"]
     check(findings[0]["id"] == "communication_exposed" and "GLOO_SOCKET_IFNAME" in findings[0]["advice"] and "NCCL" not in findings[0]["advice"], "advice", findings)
 
 
@@ -166,9 +153,9 @@ def test_69_two_files_that_claim_one_rank_are_named(scratch):
     for name in ("first.json", "second.json"):
         (scratch / name).write_text(json.dumps({"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [event("cpu_op", "aten::mm", 0, 90)]}))
     for words in ([scratch], ["--diff", scratch, scratch], [scratch / "first.json", scratch / "second.json"]):
-        r = doctor(*words)
+        r = run(*words)
         check(r.returncode == 3 and not r.stdout and all(word in r.stderr for word in ("first.json", "second.json", "rank 0")) and r.stderr.count("\n") == 1, words, r)
-    r = doctor("--hta", scratch)
+    r = run("--hta", scratch)
     check(r.returncode == 0 and "first.json" in r.stdout and "second.json" in r.stdout, "HTA's numbers", r)
 
 
@@ -205,11 +192,11 @@ def test_a_job_that_hardly_computes_is_not_called_healthy(scratch):
         for s in range(3):
             events += [step(s, 100 * MS * s, 100 * MS), event("cpu_op", "aten::mm", 100 * MS * s, work * MS)]
         report = report_of(scratch / f"work{work}", events)
-        text = " ".join(doctor(scratch / f"work{work}").stdout.split())
+        text = " ".join(run(scratch / f"work{work}").stdout.split())
         check(report["findings"] == [] and report["limit"] == limit and verdict in text, f"{work} %", (report["limit"], text))
 
 
 for test in [value for name, value in list(globals().items()) if name.startswith("test_")]:
     with tempfile.TemporaryDirectory(prefix="tandem-reports-") as scratch:
         test(Path(scratch))
-sys.exit(failures != 0)
+finish()

@@ -3,40 +3,24 @@
 import gzip
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-tandem, simulator = sys.argv[1:]
+from doctor_checks import check, finish, run, simulate
+
+simulator = sys.argv[2]
 shared = Path(os.environ.get("TDM_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "traces/share"
-failures = 0
-
-
-def doctor(*args):
-    return subprocess.run([tandem, "doctor", *map(str, args)], capture_output=True, text=True)
-
-
-def check(good, what, result):
-    global failures
-    if not good:
-        failures += 1
-        print(f"{what}: exit code {result.returncode}\n{result.stdout[-4000:]}{result.stderr}")
-
-
-def simulate(folder, scenario, *options):
-    subprocess.run([sys.executable, simulator, "--out", folder, "--scenario", scenario, "--most-ranks", "4", "--steps", "3", *options], check=True, stdout=subprocess.DEVNULL)
-    return json.loads((folder / "truth.json.txt").read_text())
 
 
 def report_of(*args):
-    result = doctor("--json", *args)
+    result = run("--json", *args)
     return (json.loads(result.stdout) if result.returncode == 0 else None), result
 
 
 def check_scenario(scratch, scenario, *options):
     folder = scratch / scenario
-    truth = simulate(folder, scenario, *options)
+    truth = simulate(simulator, folder, scenario, "--steps", "3", *options)
     report, result = report_of(folder)
     check(report is not None, scenario, result)
     if report is None:
@@ -58,7 +42,7 @@ def check_scenario(scratch, scenario, *options):
 
 
 def check_text(folder):
-    result = doctor(folder)
+    result = run(folder)
     lines = result.stdout.splitlines()
     check(result.returncode == 0 and max(map(len, lines)) <= 100, "text of 100 columns", result)
     check("1. data_loading: the main thread spends" in result.stdout and "To gain: " in result.stdout and "docs/findings/data_loading.md" in result.stdout, "text", result)
@@ -76,10 +60,10 @@ def check_damaged(scratch, folder):
     check(report is not None and report["iterations"] >= 1 and any("end" in n for n in report["notes"]), "cut traces", result)
     (cut / "empty.json").write_text("")
     (cut / "README").write_text("a folder of traces")
-    check(doctor(cut).returncode == 0, "other files beside", result)
+    check(run(cut).returncode == 0, "other files beside", result)
     nothing = scratch / "nothing.json"
     nothing.write_text('{"name": 1}')
-    result = doctor(nothing)
+    result = run(nothing)
     check(result.returncode == 3 and "nothing.json" in result.stderr and result.stderr.count("\n") == 1, "no trace", result)
 
 
@@ -88,7 +72,7 @@ def check_real():
         print(f"no real traces at {shared}: those checks are left out")
         return
     for folder in sorted(f for f in shared.iterdir() if f.is_dir() and f.name != "malformed"):
-        result = doctor(folder)
+        result = run(folder)
         check(result.returncode == 0 and not result.stderr, folder.name, result)
         check(max(map(len, result.stdout.splitlines())) <= 100, f"{folder.name}: 100 columns", result)
     slow, result = report_of(shared / "resnet50_loader0")
@@ -110,4 +94,4 @@ with tempfile.TemporaryDirectory() as scratch:
     check_text(scratch / "data_loading")
     check_damaged(scratch, scratch / "data_loading")
 check_real()
-sys.exit(1 if failures else 0)
+finish()
