@@ -7,7 +7,6 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 import harness as h
@@ -16,8 +15,7 @@ WARM_UP_NS = 2e9
 
 
 def job(folder, seconds):
-    return [h.VENV / "bin/python", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={h.RANKS}", h.PEERS / "timed_steps_ddp.py",
-            str(seconds), f"{folder}/steps"]
+    return h.torchrun(h.RANKS, "timed_steps_ddp.py", str(seconds), f"{folder}/steps")
 
 
 def steps_of(folder, rank):
@@ -42,12 +40,12 @@ def main():
     a = p.parse_args()
 
     def plain():
-        with tempfile.TemporaryDirectory() as folder:
+        with h.scratch() as folder:
             h.run(job(folder, a.seconds), OMP_NUM_THREADS="1")
             return {"step_ms": statistics.median(ms for _, ms in steps_of(folder, 0))}
 
     def looked_into():
-        with tempfile.TemporaryDirectory() as folder:
+        with h.scratch() as folder:
             h.run([h.TANDEM, "doctor", "--iterations", a.iterations, "--keep-traces", f"{folder}/traces", "--", *job(folder, a.seconds)], OMP_NUM_THREADS="1")
             begin, end = window_of(Path(folder) / "traces/rank0.pt.trace.json")
             steps = steps_of(folder, 0)

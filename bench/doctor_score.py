@@ -42,11 +42,15 @@ def draw(seed, number):
     return job
 
 
+def simulate(simulator, folder, job, **how):
+    options = [f"--{key}" if value is None else f"--{key}={value}" for key, value in job.items()]
+    return subprocess.run([sys.executable, simulator, "--out", folder, *options], **how)
+
+
 def run_one(tandem, simulator, scratch, seed, number):
     job = draw(seed, number)
     folder = Path(scratch) / f"job{number}"
-    options = [part for key, value in job.items() for part in ([f"--{key}"] if value is None else [f"--{key}={value}"])]
-    subprocess.run([sys.executable, simulator, "--out", folder, *options], check=True, stdout=subprocess.DEVNULL)
+    simulate(simulator, folder, job, check=True, stdout=subprocess.DEVNULL)
     truth = json.loads((folder / "truth.json.txt").read_text())
     began = time.monotonic()
     done = subprocess.run([tandem, "doctor", "--json", folder], capture_output=True, text=True)
@@ -104,9 +108,7 @@ def main():
     if not Path(a.simulator).is_file():
         sys.exit(f"no simulator at {a.simulator}: give --simulator")
     if a.only is not None:
-        job = draw(a.seed, a.only)
-        options = [part for key, value in job.items() for part in ([f"--{key}"] if value is None else [f"--{key}={value}"])]
-        return subprocess.run([sys.executable, a.simulator, "--out", a.keep, *options]).returncode
+        return simulate(a.simulator, a.keep, draw(a.seed, a.only)).returncode
     table, failures, seconds, errors = defaultdict(list), [], [], []
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(a.parallel) as pool:
         runs = [pool.submit(run_one, a.tandem, a.simulator, scratch, a.seed, n) for n in range(a.jobs)]

@@ -1,4 +1,4 @@
-"""A rank of a small DDP job over gloo for `seconds`: writes when each step ended (ns since 1970) and how long it took.
+"""A rank of a small DDP job over gloo for `seconds`: writes when each step ended, ns since 1970.
 
 timed_steps_ddp.py SECONDS FILE      FILE gets the rank's number behind it
 """
