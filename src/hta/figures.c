@@ -26,6 +26,15 @@ void tdmi_hta_figures_free(tdmi_hta_figures *figures)
     *figures = (tdmi_hta_figures){0};
 }
 
+const char *tdmi_hta_running_name(int running)
+{
+    static const char *const names[] = {
+        "COMPUTATION", "COMMUNICATION", "COMPUTATION overlapping COMMUNICATION", "MEMORY", "COMPUTATION overlapping MEMORY",
+        "COMMUNICATION overlapping MEMORY", "COMPUTATION overlapping COMMUNICATION overlapping MEMORY",
+    };
+    return names[running - 1];
+}
+
 bool tdmi_hta_figures_fail(tdmi_hta_figures *figures, tdmi_hta_metric metric, const char *format, ...)
 {
     char text[512];

@@ -35,10 +35,13 @@ typedef struct tdmi_hta_temporal_figures {
     size_t negative;              /* kernels with a negative duration */
 } tdmi_hta_temporal_figures;
 
+/* By what runs together: bits 1 << tdmi_hta_type of the first three types. */
 typedef struct tdmi_hta_sweep_times {
     double ns[8];
     bool any[8];
 } tdmi_hta_sweep_times;
+/* HTA's name of what runs together, 1 ... 7. */
+const char *tdmi_hta_running_name(int running);
 
 typedef struct tdmi_hta_describe {
     double count, mean, std, min, quarter, half, three_quarters, max; /* std of one value: NaN */

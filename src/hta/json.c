@@ -84,7 +84,7 @@ static json_t *idle(const tdmi_hta_figures *figures)
 /* ---- kernels ---- */
 
 typedef struct type_time {
-    char name[64];
+    const char *name;
     double ns;
 } type_time;
 
@@ -96,24 +96,18 @@ static int by_time(const void *a, const void *b)
 
 static json_t *types(const tdmi_hta_figures *figures, bool with_memory)
 {
-    static const char *const names[] = {"COMPUTATION", "COMMUNICATION", "MEMORY"};
     type_time times[8];
     size_t count = 0;
     double sum_ns = 0;
     for (int running = 1; running < 8; running++) {
         type_time *t = &times[count];
         bool any = false;
-        *t = (type_time){0};
+        *t = (type_time){.name = tdmi_hta_running_name(running)};
         for (size_t r = 0; r < figures->rank_count; r++) {
             const tdmi_hta_sweep_times *sweep = with_memory ? &figures->rank[r].with_memory : &figures->rank[r].without_memory;
             t->ns += sweep->ns[running];
             any |= sweep->any[running];
         }
-        for (int type = 0; type < 3; type++)
-            if ((running >> type & 1) != 0) {
-                strcat(t->name, t->name[0] != '\0' ? " overlapping " : "");
-                strcat(t->name, names[type]);
-            }
         sum_ns += t->ns;
         count += any;
     }

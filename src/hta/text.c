@@ -113,20 +113,16 @@ static void put_overlap(FILE *file, const tdmi_hta_figures *figures)
 
 static void put_types(FILE *file, const tdmi_hta_figures *figures)
 {
-    static const char *const names[] = {
-        "COMPUTATION", "COMMUNICATION", "COMPUTATION overlapping COMMUNICATION", "MEMORY", "COMPUTATION overlapping MEMORY",
-        "COMMUNICATION overlapping MEMORY", "COMPUTATION overlapping COMMUNICATION overlapping MEMORY",
-    };
-    double ns[7] = {0}, sum_ns = 0;
+    double ns[8] = {0}, sum_ns = 0;
     for (size_t r = 0; r < figures->rank_count; r++)
         for (int running = 1; running < 8; running++) {
-            ns[running - 1] += figures->rank[r].with_memory.ns[running];
+            ns[running] += figures->rank[r].with_memory.ns[running];
             sum_ns += figures->rank[r].with_memory.ns[running];
         }
     fputs("\nWhat ran on the GPUs, all ranks together\n", file);
-    for (int i = 0; i < 7; i++)
-        if (ns[i] > 0)
-            fprintf(file, "  %-56s %14.0f %5.1f %%\n", names[i], ns[i] / 1e3, pct(ns[i], sum_ns));
+    for (int running = 1; running < 8; running++)
+        if (ns[running] > 0)
+            fprintf(file, "  %-56s %14.0f %5.1f %%\n", tdmi_hta_running_name(running), ns[running] / 1e3, pct(ns[running], sum_ns));
 }
 
 static void put_idle(FILE *file, const tdmi_hta_figures *figures)
