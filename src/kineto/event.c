@@ -52,7 +52,7 @@ static tdm_status lane_id(tdmi_reader *r, int field, tdmi_lane_id *out)
     if (digits == nbytes && tdmi_number_int(at, &out->number) == TDMI_NUMBER_GOOD)
         return TDM_OK;
     out->number = -1;
-    return tdmi_texts_put(r->texts, r->top.text + value.at + 1, value.end - value.at - 1, &out->text);
+    return tdmi_reader_text(r, &r->top, field, &out->text);
 }
 
 static tdm_status find_lane(tdmi_reader *r, tdmi_event *e)
@@ -130,11 +130,10 @@ static tdm_status read_metadata(tdmi_reader *r)
         if (tdmi_first(&r->args, known[i].field) != '"')
             return TDM_OK;
         tdmi_lane_id pid, tid = {INT64_MIN, TDMI_NONE};
-        uint32_t lane, text;
-        const tdmi_value value = r->args.value[known[i].field];
+        uint32_t lane, text = TDMI_NONE;
         if (lane_id(r, TDMI_FIELD_PID, &pid) != TDM_OK || (!known[i].process && lane_id(r, TDMI_FIELD_TID, &tid) != TDM_OK) ||
             tdmi_lanes_put(&r->named, false, pid, tid, &lane) != TDM_OK ||
-            tdmi_texts_put(r->texts, r->args.text + value.at + 1, value.end - value.at - 1, &text) != TDM_OK)
+            tdmi_reader_text(r, &r->args, known[i].field, &text) != TDM_OK)
             return TDM_ERR_NO_MEMORY;
         if (lane != TDMI_NONE)
             memcpy((char *)&r->named.lane[lane] + known[i].offset, &text, sizeof text);
@@ -195,12 +194,6 @@ static tdm_status keep(tdmi_reader *r, tdmi_event *e)
     return TDM_OK;
 }
 
-static tdm_status read_name(tdmi_reader *r, tdmi_event *e)
-{
-    const tdmi_value name = r->top.value[TDMI_FIELD_NAME];
-    return tdmi_first(&r->top, TDMI_FIELD_NAME) != '"' ? TDM_OK : tdmi_texts_put(r->texts, r->top.text + name.at + 1, name.end - name.at - 1, &e->name);
-}
-
 static tdm_status read_complete(tdmi_reader *r, tdmi_event *e)
 {
     if (!read_duration(r, e))
@@ -215,7 +208,7 @@ static tdm_status read_complete(tdmi_reader *r, tdmi_event *e)
     }
     tdm_status status = tdmi_reader_category(r, &e->category);
     if (status == TDM_OK)
-        status = read_name(r, e);
+        status = tdmi_reader_text(r, &r->top, TDMI_FIELD_NAME, &e->name);
     if (status != TDM_OK)
         return status;
     e->kind = r->trace->category[e->category].kind;
@@ -231,7 +224,7 @@ static tdm_status read_complete(tdmi_reader *r, tdmi_event *e)
 
 static tdm_status read_instant(tdmi_reader *r, tdmi_event *e)
 {
-    const tdm_status status = read_name(r, e);
+    const tdm_status status = tdmi_reader_text(r, &r->top, TDMI_FIELD_NAME, &e->name);
     if (status != TDM_OK || e->name == TDMI_NONE)
         return status;
     e->kind = strcmp(r->texts->text[e->name].text, "[memory]") == 0 ? TDMI_EVENT_MEMORY : TDMI_EVENT_INSTANT;

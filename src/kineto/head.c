@@ -59,14 +59,6 @@ typedef struct piece {
     const uint32_t *token;
 } piece;
 
-static tdm_status put_text(tdmi_reader *r, const tdmi_fields *f, int field, uint32_t *out)
-{
-    if (tdmi_first(f, field) != '"')
-        return TDM_OK;
-    const tdmi_value v = f->value[field];
-    return tdmi_texts_put(r->texts, f->text + v.at + 1, v.end - v.at - 1, out);
-}
-
 static int64_t number(tdmi_reader *r, const tdmi_fields *f, int field, int64_t none)
 {
     int64_t value;
@@ -112,11 +104,11 @@ static tdm_status read_group(tdmi_reader *r, const tdmi_fields *f, size_t *capac
         return TDM_ERR_NO_MEMORY;
     tdmi_process_group *g = &t->group[t->group_count++];
     *g = (tdmi_process_group){.name = TDMI_NONE, .desc = TDMI_NONE, .backend = TDMI_NONE, .size = small(r, f, HEAD_GROUP_SIZE, -1)};
-    tdm_status status = put_text(r, f, HEAD_GROUP_NAME, &g->name);
+    tdm_status status = tdmi_reader_text(r, f, HEAD_GROUP_NAME, &g->name);
     if (status == TDM_OK)
-        status = put_text(r, f, HEAD_GROUP_DESC, &g->desc);
+        status = tdmi_reader_text(r, f, HEAD_GROUP_DESC, &g->desc);
     if (status == TDM_OK)
-        status = put_text(r, f, HEAD_GROUP_BACKEND, &g->backend);
+        status = tdmi_reader_text(r, f, HEAD_GROUP_BACKEND, &g->backend);
     return status == TDM_OK ? read_ranks(f, HEAD_GROUP_RANKS, g) : status;
 }
 
@@ -137,7 +129,7 @@ static tdm_status read_device(tdmi_reader *r, const tdmi_fields *f, size_t *capa
                        .warp_size = small(r, f, HEAD_WARP, 0),
                        .max_threads_per_multiprocessor = small(r, f, HEAD_THREADS_PER_MULTIPROCESSOR, 0),
                        .max_threads_per_block = small(r, f, HEAD_THREADS_PER_BLOCK, 0)};
-    return put_text(r, f, HEAD_DEVICE_NAME, &d->name);
+    return tdmi_reader_text(r, f, HEAD_DEVICE_NAME, &d->name);
 }
 
 /* Each object of the array whose [ is token `at`. */
@@ -187,9 +179,9 @@ static tdm_status read_distributed(tdmi_reader *r, piece p, size_t at)
         t->rank = -1;
     t->backend = t->nccl_version = TDMI_NONE;
     drop_groups(t);
-    tdm_status status = put_text(r, &f, HEAD_BACKEND, &t->backend);
+    tdm_status status = tdmi_reader_text(r, &f, HEAD_BACKEND, &t->backend);
     if (status == TDM_OK)
-        status = put_text(r, &f, HEAD_NCCL_VERSION, &t->nccl_version);
+        status = tdmi_reader_text(r, &f, HEAD_NCCL_VERSION, &t->nccl_version);
     if (status == TDM_OK && tdmi_first(&f, HEAD_GROUPS) == '[')
         status = each_object(r, p, token_at(p, at, f.value[HEAD_GROUPS].at), read_group);
     return status;
@@ -284,9 +276,9 @@ static tdm_status read_distributed_member(tdmi_reader *r, const tdmi_fields *f, 
     else if (key == HEAD_WORLD_SIZE)
         t->world_size = small(r, f, key, -1);
     else if (key == HEAD_BACKEND)
-        return put_text(r, f, key, &t->backend);
+        return tdmi_reader_text(r, f, key, &t->backend);
     else if (key == HEAD_NCCL_VERSION)
-        return put_text(r, f, key, &t->nccl_version);
+        return tdmi_reader_text(r, f, key, &t->nccl_version);
     return TDM_OK;
 }
 
@@ -315,9 +307,9 @@ tdm_status tdmi_reader_head(tdmi_reader *r, const tdmi_head_member *m)
         return each_object(r, p, m->token, read_device);
     }
     if (key == HEAD_HOST_NAME)
-        return put_text(r, &f, key, &t->host_name);
+        return tdmi_reader_text(r, &f, key, &t->host_name);
     if (key == HEAD_TRACE_NAME)
-        return put_text(r, &f, key, &t->trace_name);
+        return tdmi_reader_text(r, &f, key, &t->trace_name);
     read_scalar(r, &f, key);
     return TDM_OK;
 }

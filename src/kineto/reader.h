@@ -45,6 +45,15 @@ typedef struct tdmi_reader {
 void tdmi_reader_note(tdmi_trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tdmi_note_add(char ***note, size_t *count, const char *format, va_list arguments);
 
+/* A field's string as a text of the trace; *out stays as it is where the field is none. */
+static inline tdm_status tdmi_reader_text(tdmi_reader *reader, const tdmi_fields *fields, int field, uint32_t *out)
+{
+    if (tdmi_first(fields, field) != '"')
+        return TDM_OK;
+    const tdmi_value value = fields->value[field];
+    return tdmi_texts_put(reader->texts, fields->text + value.at + 1, value.end - value.at - 1, out);
+}
+
 /* event.c: the event in reader->top and reader->args. */
 tdm_status tdmi_reader_event(tdmi_reader *reader, uint32_t place);
 bool tdmi_reader_is_step(const tdmi_reader *reader, const tdmi_event *event);
