@@ -2,7 +2,6 @@
  *
  * Threads: as many as there are cores and files read files; each takes the next file that nobody has, and writes only what it read there.
  * The caller waits for all of them. */
-#include "core/cpu.h"
 #include "core/memory.h"
 #include "kineto/each.h"
 #include "kineto/files.h"
@@ -208,7 +207,7 @@ static tdm_status collect(tdmi_job_traces *job, work *w)
 tdm_status tdmi_job_traces_read(const char *const *path, size_t count, const tdmi_trace_options *options, tdmi_job_traces **out)
 {
     tdmi_files files;
-    const int threads = options != NULL && options->threads > 0 ? options->threads : tdmi_cpu_usable();
+    const int threads = tdmi_trace_threads(options);
     tdm_status status = tdmi_files_list(path, count, &files);
     if (status != TDM_OK)
         return status;

@@ -140,14 +140,18 @@ size_t tdmi_trace_memory(const tdmi_trace_options *options)
     return options != NULL && options->memory_bytes > 0 ? options->memory_bytes : tdmi_memory_total() / 4;
 }
 
+int tdmi_trace_threads(const tdmi_trace_options *options)
+{
+    return options != NULL && options->threads > 0 ? options->threads : tdmi_cpu_usable();
+}
+
 tdm_status tdmi_trace_read(const char *path, const tdmi_trace_options *options, tdmi_trace **out)
 {
     bool foreign;
-    const int threads = options != NULL && options->threads > 0 ? options->threads : tdmi_cpu_usable();
     return tdmi_trace_read_task(&(tdmi_read_task){.path = path,
                                                   .memory_bytes = tdmi_trace_memory(options),
                                                   .rows_only = options != NULL && options->rows_only,
-                                                  .ahead = threads > 1},
+                                                  .ahead = tdmi_trace_threads(options) > 1},
                                 &foreign, out);
 }
 

@@ -15,6 +15,8 @@ typedef struct tdmi_read_task {
 
 /* *foreign: it failed because the file is something else than a trace. */
 tdm_status tdmi_trace_read_task(const tdmi_read_task *task, bool *foreign, tdmi_trace **out);
-size_t tdmi_trace_memory(const tdmi_trace_options *options); /* options' memory, or what is sensible here */
+/* The options' memory and threads, or what is sensible here. */
+size_t tdmi_trace_memory(const tdmi_trace_options *options);
+int tdmi_trace_threads(const tdmi_trace_options *options);
 
 #endif
