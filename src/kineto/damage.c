@@ -44,7 +44,7 @@ static bool begins_event(const uint8_t *text, size_t at, size_t from, size_t end
 static bool begins_member(const uint8_t *text, size_t at, size_t end)
 {
     const size_t n = key_length(text, at, end);
-    return n > 0 && ((n == 11 && memcmp(text + at + 1, "traceEvents", 11) == 0) || tdmi_reader_is_head(text + at + 1, n));
+    return n > 0 && (tdmi_reader_is_events(text + at + 1, n) || tdmi_reader_is_head(text + at + 1, n));
 }
 
 /* The first of both in [from, end), or `end`. */

@@ -107,7 +107,7 @@ static step_result read_entry(tdmi_reader *r, size_t *failed)
     return UNEXPECTED;
 }
 
-static bool is_events(const uint8_t *key, size_t nbytes)
+bool tdmi_reader_is_events(const uint8_t *key, size_t nbytes)
 {
     return nbytes == 11 && memcmp(key, "traceEvents", 11) == 0;
 }
@@ -159,7 +159,7 @@ static step_result read_member(tdmi_reader *r, size_t *failed)
     } else if (bracket) {
         if (offset_of(s, at + 2) != v)
             return UNEXPECTED;
-        if (text[v] == '[' && is_events(key, nbytes) && (r->level == 1 || !r->begun))
+        if (text[v] == '[' && tdmi_reader_is_events(key, nbytes) && (r->level == 1 || !r->begun))
             return begin_events(r, at + 2);
         if (text[v] == '{' && !known) {
             r->level++;

@@ -69,6 +69,7 @@ typedef struct tdmi_head_member {
 } tdmi_head_member;
 tdm_status tdmi_reader_head(tdmi_reader *reader, const tdmi_head_member *member);
 bool tdmi_reader_is_head(const uint8_t *key, size_t nbytes); /* key has 8 readable bytes behind its end */
+bool tdmi_reader_is_events(const uint8_t *key, size_t nbytes); /* document.c: it is traceEvents */
 /* memory.c: if the tables have outgrown the budget, goes over to a survey: what is in them is counted, and they are emptied. */
 tdm_status tdmi_reader_check_memory(tdmi_reader *reader);
 void tdmi_reader_forget(tdmi_reader *reader); /* all events so far */
