@@ -139,10 +139,8 @@ void tdmi_files_drop(tdmi_files *files)
 {
     for (size_t i = 0; i < files->count; i++)
         tdmi_free(files->file[i].path);
-    for (size_t i = 0; i < files->note_count; i++)
-        tdmi_free(files->note[i]);
     tdmi_free(files->file);
-    tdmi_free(files->note);
+    tdmi_notes_free(files->note, files->note_count);
     tdmi_free(files->inside);
     *files = (tdmi_files){0};
 }

@@ -22,6 +22,13 @@ void tdmi_note_add(char ***note, size_t *count, const char *format, va_list argu
     *count += grown[*count] != NULL;
 }
 
+void tdmi_notes_free(char **note, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        tdmi_free(note[i]);
+    tdmi_free(note);
+}
+
 void tdmi_reader_note(tdmi_trace *trace, const char *format, ...)
 {
     va_list arguments;

@@ -247,9 +247,7 @@ void tdmi_job_traces_free(tdmi_job_traces *job)
         return;
     for (size_t i = 0; i < job->count; i++)
         tdmi_trace_free(job->rank[i]);
-    for (size_t i = 0; i < job->note_count; i++)
-        tdmi_free(job->note[i]);
     tdmi_free(job->rank);
-    tdmi_free(job->note);
+    tdmi_notes_free(job->note, job->note_count);
     tdmi_free(job);
 }

@@ -44,6 +44,7 @@ typedef struct tdmi_reader {
 /* One sentence more for a list of them, or for the trace; without memory for it, it is lost. */
 void tdmi_reader_note(tdmi_trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tdmi_note_add(char ***note, size_t *count, const char *format, va_list arguments);
+void tdmi_notes_free(char **note, size_t count);
 
 /* A field's string as a text of the trace; *out stays as it is where the field is none. */
 static inline tdm_status tdmi_reader_text(tdmi_reader *reader, const tdmi_fields *fields, int field, uint32_t *out)

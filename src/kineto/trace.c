@@ -2,6 +2,7 @@
 #include "kineto/trace.h"
 
 #include "core/memory.h"
+#include "kineto/reader.h"
 #include "kineto/texts.h"
 
 #include <string.h>
@@ -40,12 +41,10 @@ void tdmi_trace_free(tdmi_trace *t)
         return;
     for (size_t i = 0; i < t->group_count; i++)
         tdmi_free(t->group[i].rank);
-    for (size_t i = 0; i < t->note_count; i++)
-        tdmi_free(t->note[i]);
     if (t->texts != NULL)
         tdmi_texts_drop(t->texts);
     tdmi_free(t->texts);
-    tdmi_free(t->note);
+    tdmi_notes_free(t->note, t->note_count);
     tdmi_free(t->group);
     tdmi_free(t->device);
     tdmi_free(t->event);
