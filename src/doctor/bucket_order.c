@@ -49,14 +49,9 @@ static tdm_status look(tdmi_case *c, const tdmi_buckets *buckets, double disorde
 
 void tdmi_find_bucket_order(tdmi_case *c, tdmi_findings *out)
 {
-    tdmi_buckets buckets;
+    const tdmi_buckets *buckets = &c->model->buckets;
     double first_complete;
-    if (tdmi_buckets_find(c->job, &buckets) != TDM_OK) {
-        out->failed = true;
-        return;
-    }
-    const double disorder = disorder_of(&buckets, &first_complete);
-    if (buckets.a_iteration >= BUCKETS_MIN && disorder >= DISORDER_MIN)
-        out->failed |= look(c, &buckets, disorder, first_complete, out) != TDM_OK;
-    tdmi_buckets_free(&buckets);
+    const double disorder = disorder_of(buckets, &first_complete);
+    if (buckets->a_iteration >= BUCKETS_MIN && disorder >= DISORDER_MIN)
+        out->failed |= look(c, buckets, disorder, first_complete, out) != TDM_OK;
 }

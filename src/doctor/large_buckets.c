@@ -36,12 +36,7 @@ static tdm_status look(tdmi_case *c, const tdmi_buckets *buckets, tdmi_findings 
 
 void tdmi_find_large_buckets(tdmi_case *c, tdmi_findings *out)
 {
-    tdmi_buckets buckets;
-    if (tdmi_buckets_find(c->job, &buckets) != TDM_OK) {
-        out->failed = true;
-        return;
-    }
-    if (buckets.largest_bytes > LARGE_BYTES && (double)buckets.largest_bytes >= LARGE_SHARE * (double)buckets.iteration_bytes)
-        out->failed |= look(c, &buckets, out) != TDM_OK;
-    tdmi_buckets_free(&buckets);
+    const tdmi_buckets *buckets = &c->model->buckets;
+    if (buckets->largest_bytes > LARGE_BYTES && (double)buckets->largest_bytes >= LARGE_SHARE * (double)buckets->iteration_bytes)
+        out->failed |= look(c, buckets, out) != TDM_OK;
 }

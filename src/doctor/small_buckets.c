@@ -36,12 +36,7 @@ static tdm_status look(tdmi_case *c, const tdmi_buckets *buckets, tdmi_findings 
 
 void tdmi_find_small_buckets(tdmi_case *c, tdmi_findings *out)
 {
-    tdmi_buckets buckets;
-    if (tdmi_buckets_find(c->job, &buckets) != TDM_OK) {
-        out->failed = true;
-        return;
-    }
-    if (buckets.a_iteration >= MANY && buckets.median_bytes < SMALL_BYTES)
-        out->failed |= look(c, &buckets, out) != TDM_OK;
-    tdmi_buckets_free(&buckets);
+    const tdmi_buckets *buckets = &c->model->buckets;
+    if (buckets->a_iteration >= MANY && buckets->median_bytes < SMALL_BYTES)
+        out->failed |= look(c, buckets, out) != TDM_OK;
 }

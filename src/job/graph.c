@@ -277,6 +277,8 @@ tdm_status tdmi_model_create(const tdmi_job *job, tdmi_model **out)
     if (status == TDM_OK)
         status = tdmi_meeting_links(model, nodes);
     if (status == TDM_OK)
+        status = tdmi_buckets_find(job, &model->buckets);
+    if (status == TDM_OK)
         status = tdmi_plan_links(model, nodes);
     if (status == TDM_OK)
         status = begin_together(model, nodes);
@@ -304,6 +306,7 @@ void tdmi_model_free(tdmi_model *model)
             tdmi_free(model->spent[r]);
     }
     tdmi_graph_free(model->graph);
+    tdmi_buckets_free(&model->buckets);
     tdmi_free(model->joined);
     tdmi_free(model->end_node);
     tdmi_free(model->spent);

@@ -10,6 +10,7 @@
 #ifndef TDMI_JOB_GRAPH_H
 #define TDMI_JOB_GRAPH_H
 
+#include "job/buckets.h"
 #include "job/job.h"
 #include "job/replay.h"
 
@@ -22,6 +23,7 @@ typedef struct tdmi_model {
     size_t first_steady;     /* iterations before it are not counted: what came before the trace shows in them */
     int64_t now_ns;          /* an iteration as measured: the mean of the steady ones over all ranks */
     double replay_error_pct; /* of the unchanged replay against now_ns */
+    tdmi_buckets buckets;    /* of the job */
     size_t cut;              /* nodes that lost links because of a circle */
     int64_t **spent;         /* [rank][iteration * TDMI_DUES + due]: what the links add up to */
 } tdmi_model;

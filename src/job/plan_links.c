@@ -10,7 +10,6 @@
 #include "job/build.h"
 
 #include "core/memory.h"
-#include "job/buckets.h"
 
 #include <string.h>
 
@@ -18,10 +17,10 @@
 #define EVENT_NS 1000
 
 /* The moment at which `share` of a rank's gradients are complete. */
-static uint32_t ready_node(const tdmi_model *model, const tdmi_nodes *nodes, const tdmi_buckets *buckets, const tdmi_part *part, uint32_t iteration, double share)
+static uint32_t ready_node(const tdmi_model *model, const tdmi_nodes *nodes, const tdmi_part *part, uint32_t iteration, double share)
 {
     const tdmi_rank *rank = &model->job->rank[part->place];
-    const tdmi_gradient *g = tdmi_gradient_at(buckets, part->place, iteration, share);
+    const tdmi_gradient *g = tdmi_gradient_at(&model->buckets, part->place, iteration, share);
     if (g == NULL)
         return TDMI_NONE;
     if (rank->on_device)
@@ -31,17 +30,17 @@ static uint32_t ready_node(const tdmi_model *model, const tdmi_nodes *nodes, con
 }
 
 /* One bucket of DDP's plan: the gradients it waits for, on every rank, to the moment at which all ranks are there for what was sent last. */
-static tdm_status bind_planned(tdmi_model *model, const tdmi_nodes *nodes, const tdmi_buckets *buckets, uint32_t number)
+static tdm_status bind_planned(tdmi_model *model, const tdmi_nodes *nodes, uint32_t number)
 {
-    const tdmi_planned *planned = &buckets->plan[number];
-    const uint32_t meeting = buckets->of[planned->last].meeting;
+    const tdmi_planned *planned = &model->buckets.plan[number];
+    const uint32_t meeting = model->buckets.of[planned->last].meeting;
     const tdmi_meeting *m = &model->job->meeting[meeting];
     tdm_status status = TDM_OK;
     for (uint32_t p = m->first; p < m->first + m->count && status == TDM_OK; p++) {
         const tdmi_part *part = &model->job->part[p];
         const tdmi_rank *rank = &model->job->rank[part->place];
         const uint32_t iteration = (uint32_t)tdmi_iteration_at(rank, tdmi_part_called(rank, part));
-        status = tdmi_bind(model, part->place, ready_node(model, nodes, buckets, part, iteration, planned->share), model->joined[meeting], TDMI_DUE_PLAN, EVENT_NS, number);
+        status = tdmi_bind(model, part->place, ready_node(model, nodes, part, iteration, planned->share), model->joined[meeting], TDMI_DUE_PLAN, EVENT_NS, number);
     }
     return status;
 }
@@ -116,13 +115,9 @@ static tdm_status bind_gathers(tdmi_model *model, uint32_t place, const tdmi_nod
 
 tdm_status tdmi_plan_links(tdmi_model *model, const tdmi_nodes *nodes)
 {
-    tdmi_buckets buckets;
-    tdm_status status = tdmi_buckets_find(model->job, &buckets);
-    if (status != TDM_OK)
-        return status;
-    for (uint32_t i = 0; i < buckets.planned && status == TDM_OK; i++)
-        status = bind_planned(model, nodes, &buckets, i);
-    tdmi_buckets_free(&buckets);
+    tdm_status status = TDM_OK;
+    for (uint32_t i = 0; i < model->buckets.planned && status == TDM_OK; i++)
+        status = bind_planned(model, nodes, i);
     for (uint32_t r = 0; r < model->job->ranks && status == TDM_OK; r++)
         if (model->job->rank[r].on_device && (model->job->kinds & TDMI_JOB_FSDP) != 0)
             status = bind_gathers(model, r, &nodes[r]);
