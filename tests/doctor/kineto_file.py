@@ -7,7 +7,7 @@ import gzip
 import json
 
 from job import GPUS, US
-from machine import COMPUTE, HOST_STREAM
+from rank import HOST_STREAM
 
 BASE_NS = 1767189312000000000  # a multiple of 7889238 s, as Kineto's is
 RUNTIME_IDS = {"cudaLaunchKernel": 211, "cudaLaunchKernelExC": 430, "cudaMemcpyAsync": 41, "cudaStreamSynchronize": 131, "cudaEventRecord": 135, "cudaStreamWaitEvent": 147}
@@ -20,6 +20,7 @@ class File:
         self.process = rank.main
         self.rows, self.ids, self.correlation, self.sequence = [], 0, 3, 100
         self.external = {}  # span -> id
+        self.allocated = 2 << 30  # bytes of the device
 
     # ---- numbers as the writer has them ----
 
@@ -74,7 +75,7 @@ class File:
 
     def memory_row(self, span):
         nbytes = (1 << 20) * (1 + self.ids % 5) * (1 if span.thread == self.rank.main else -1)
-        self.allocated = max(1 << 30, getattr(self, "allocated", 2 << 30) + nbytes)
+        self.allocated = max(1 << 30, self.allocated + nbytes)
         self.rows.append('  {\n    "ph": "i",\n    "cat": "cpu_instant_event",\n    "s": "t",\n    "name": "[memory]",\n    "pid": %d,\n    "tid": %d,\n    "ts": %s,\n    "args": {\n      "Total Reserved": %d, "Total Allocated": %d, "Bytes": %d, "Addr": %d, "Device Id": %d, "Device Type": %d, "Ev Idx": %d\n    }\n  }'
                          % (self.process, span.thread, self.time(span.start + 300), 12 << 30, self.allocated, nbytes, 139926520725504 + 512 * self.ids, self.device, 1 if self.job.gpu else 0, self.ids))
 
