@@ -149,12 +149,9 @@ static void check_seeding_in(tdmi_lint *lint, const tdmi_node *function, const c
     }
 }
 
-static bool has_random_transforms(const tdmi_script *script)
+static bool is_random_transform(const char *full_name)
 {
-    for (const tdmi_call *call = script->call; call < script->call + script->calls; call++)
-        if (strncmp(call->name, "torchvision.transforms.", 23) == 0 && strstr(call->name, ".Random") != NULL)
-            return true;
-    return false;
+    return strncmp(full_name, "torchvision.transforms.", 23) == 0 && strstr(full_name, ".Random") != NULL;
 }
 
 /* Whether each rank starts from the same: a constant, an option, a variable that holds one. An argument may have the rank in it. */
@@ -170,7 +167,7 @@ static bool is_same_on_ranks(const tdmi_script *script, const tdmi_node *seed)
 static void check_seed_of_ranks(tdmi_lint *lint)
 {
     const tdmi_script *script = &lint->script;
-    if (!script->distributed || !has_random_transforms(script) || tdmi_find_call(script, tdmi_is_loader) == NULL)
+    if (!script->distributed || tdmi_find_call(script, is_random_transform) == NULL || tdmi_find_call(script, tdmi_is_loader) == NULL)
         return;
     for (const tdmi_call *call = script->call; call < script->call + script->calls; call++) {
         const tdmi_node *seed = strcmp(call->name, "torch.manual_seed") == 0 ? tdmi_argument(call->node, 0, "seed") : NULL;

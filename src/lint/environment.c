@@ -194,7 +194,7 @@ static void check_local_rank(tdmi_lint *lint)
 static void check_threads(tdmi_lint *lint)
 {
     const tdmi_launch *launch = &lint->launch;
-    const bool torchrun = launch->launcher == TDMI_TORCHRUN || launch->launcher == TDMI_TORCH_LAUNCH;
+    const bool torchrun = tdmi_is_torch_launcher(launch->launcher);
     if ((!torchrun && launch->launcher != TDMI_MANY_PROCESSES) || launch->processes == 1 || tdmi_launch_setting(launch, "OMP_NUM_THREADS") != NULL ||
         mentions_text(lint->script.syntax, "OMP_NUM_THREADS") || tdmi_has_method_call(&lint->script, "set_num_threads"))
         return;

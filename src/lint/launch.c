@@ -138,7 +138,7 @@ static tdmi_launcher launcher_of(tdmi_launch *launch)
             launch->program = i;
             return TDMI_TORCHRUN;
         }
-        if (of_python == TDMI_TORCHRUN || of_python == TDMI_TORCH_LAUNCH || (of_python == TDMI_PYTHON && i == launch->program))
+        if (tdmi_is_torch_launcher(of_python) || (of_python == TDMI_PYTHON && i == launch->program))
             return of_python;
     }
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
@@ -168,7 +168,7 @@ static int processes_of(const tdmi_launch *launch)
         const char *value = word[n] == '=' ? word + n + 1 : i + 1 < launch->words ? launch->word[i + 1].text : "";
         return isdigit((unsigned char)value[0]) ? (int)strtol(value, NULL, 10) : -1;
     }
-    return launch->launcher == TDMI_TORCHRUN || launch->launcher == TDMI_TORCH_LAUNCH ? 1 : 0;
+    return tdmi_is_torch_launcher(launch->launcher) ? 1 : 0;
 }
 
 static tdm_status understand(tdmi_launch *launch)

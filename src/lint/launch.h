@@ -16,6 +16,11 @@ typedef enum {
     TDMI_OTHER_LAUNCHER, /* accelerate, deepspeed, a shell script */
 } tdmi_launcher;
 
+static inline bool tdmi_is_torch_launcher(tdmi_launcher launcher)
+{
+    return launcher == TDMI_TORCHRUN || launcher == TDMI_TORCH_LAUNCH;
+}
+
 /* NAME=VALUE */
 typedef struct tdmi_setting {
     const char *name, *value;

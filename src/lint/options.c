@@ -65,7 +65,7 @@ static bool begins_an_option(const char *name)
 static void check_launch(tdmi_lint *lint)
 {
     const tdmi_launch *launch = &lint->launch;
-    if ((launch->launcher != TDMI_TORCHRUN && launch->launcher != TDMI_TORCH_LAUNCH) || launch->script == launch->words)
+    if (!tdmi_is_torch_launcher(launch->launcher) || launch->script == launch->words)
         return;
     for (size_t i = launch->program + 1; i < launch->script; i++) {
         char name[64], near[64];
