@@ -34,6 +34,15 @@ typedef struct tdmi_nccl_ways {
 /* [log->hosts], new; NULL: no memory. */
 tdmi_nccl_ways *tdmi_nccl_ways_of(const tdmi_nccl_log *log);
 
+/* Hosts with one cause are one finding: which were spoken of already, and which share the cause at hand. */
+typedef struct tdmi_nccl_marks {
+    tdmi_nccl_ways *ways; /* [log->hosts], as are: */
+    bool *done, *same;    /* all false at first */
+} tdmi_nccl_marks;
+/* False: no memory, which the report knows. */
+bool tdmi_nccl_marks_make(const tdmi_nccl_log *log, tdm_doctor_report *report, tdmi_nccl_marks *out);
+void tdmi_nccl_marks_free(tdmi_nccl_marks *marks);
+
 /* "node1, node2 and 3 more" of the hosts with which[h]; and the same as an array. */
 void tdmi_nccl_hosts_text(const tdmi_nccl_log *log, const bool *which, char *text, size_t nbytes);
 json_t *tdmi_nccl_hosts_json(const tdmi_nccl_log *log, const bool *which);

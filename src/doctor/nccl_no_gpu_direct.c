@@ -1,8 +1,6 @@
 /* nccl_no_gpu_direct.c - ranks talk over adapters, but the data passes through host memory: no GPUDirect RDMA, and why. */
 #include "doctor/nccl.h"
 
-#include "core/memory.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -65,32 +63,32 @@ static void explain(const tdmi_nccl_log *log, uint32_t h, cause *out)
 
 void tdmi_find_nccl_no_gpu_direct(const tdmi_nccl_log *log, tdm_doctor_report *report)
 {
-    tdmi_nccl_ways *ways = tdmi_nccl_ways_of(log);
-    bool *done = tdmi_calloc(log->hosts + 1, sizeof *done, "doctor"), *same = tdmi_calloc(log->hosts + 1, sizeof *same, "doctor");
-    report->failed |= ways == NULL || done == NULL || same == NULL;
-    for (uint32_t h = 0; ways != NULL && done != NULL && same != NULL && h < log->hosts; h++) {
+    tdmi_nccl_marks marks;
+    if (!tdmi_nccl_marks_make(log, report, &marks))
+        return;
+    for (uint32_t h = 0; h < log->hosts; h++) {
         cause first, other;
         char hosts[256], text[1024];
         int64_t pairs = 0;
-        if (done[h] || ways[h].adapters == 0 || ways[h].gdr > 0)
+        if (marks.done[h] || marks.ways[h].adapters == 0 || marks.ways[h].gdr > 0)
             continue;
         explain(log, h, &first);
-        memset(same, 0, log->hosts * sizeof *same);
+        memset(marks.same, 0, log->hosts * sizeof *marks.same);
         for (uint32_t o = h; o < log->hosts; o++) {
-            if (ways[o].adapters == 0 || ways[o].gdr > 0)
+            if (marks.ways[o].adapters == 0 || marks.ways[o].gdr > 0)
                 continue;
             explain(log, o, &other);
             if (strcmp(first.why, other.why) != 0)
                 continue;
-            same[o] = done[o] = true;
-            pairs += ways[o].adapters;
+            marks.same[o] = marks.done[o] = true;
+            pairs += marks.ways[o].adapters;
         }
-        tdmi_nccl_hosts_text(log, same, hosts, sizeof hosts);
+        tdmi_nccl_hosts_text(log, marks.same, hosts, sizeof hosts);
         snprintf(text, sizeof text,
                  "%s: none of %lld pairs over the network uses GPUDirect RDMA, so that all data passes through host memory; %s", hosts,
                  (long long)pairs, first.why);
         tdmi_nccl_add(report, "nccl_no_gpu_direct", TDMI_WARNING, -1,
-                      json_pack("{s:o, s:I, s:s, s:s, s:I, s:I}", "hosts", tdmi_nccl_hosts_json(log, same), "pairs", (json_int_t)pairs,
+                      json_pack("{s:o, s:I, s:s, s:s, s:I, s:I}", "hosts", tdmi_nccl_hosts_json(log, marks.same), "pairs", (json_int_t)pairs,
                                 "cause", first.id, "why", first.why, "distance", (json_int_t)log->host[h].gdr_distance, "level",
                                 (json_int_t)log->host[h].gdr_level),
                       text, first.set,
@@ -98,7 +96,5 @@ void tdmi_find_nccl_no_gpu_direct(const tdmi_nccl_log *log, tdm_doctor_report *r
                       "such traffic",
                       TDMI_NCCL_DOCS "#nccl-net-gdr-level, #nccl-dmabuf-enable; graph/paths.cc");
     }
-    tdmi_free(ways);
-    tdmi_free(done);
-    tdmi_free(same);
+    tdmi_nccl_marks_free(&marks);
 }

@@ -1,8 +1,6 @@
 /* nccl_p2p_off.c - GPUs of one host do not reach each other's memory, so that their data takes two copies through the host's. */
 #include "doctor/nccl.h"
 
-#include "core/memory.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -62,29 +60,27 @@ static bool explain(const tdmi_nccl_log *log, uint32_t h, const tdmi_nccl_ways *
 
 void tdmi_find_nccl_p2p_off(const tdmi_nccl_log *log, tdm_doctor_report *report)
 {
-    tdmi_nccl_ways *ways = tdmi_nccl_ways_of(log);
-    bool *done = tdmi_calloc(log->hosts + 1, sizeof *done, "doctor"), *same = tdmi_calloc(log->hosts + 1, sizeof *same, "doctor");
-    report->failed |= ways == NULL || done == NULL || same == NULL;
-    for (uint32_t h = 0; ways != NULL && done != NULL && same != NULL && h < log->hosts; h++) {
+    tdmi_nccl_marks marks;
+    if (!tdmi_nccl_marks_make(log, report, &marks))
+        return;
+    for (uint32_t h = 0; h < log->hosts; h++) {
         char why[512], other[512], hosts[256], text[1024];
         const char *set = "", *other_set = "";
         int64_t pairs = 0;
-        if (done[h] || !explain(log, h, &ways[h], why, sizeof why, &set))
+        if (marks.done[h] || !explain(log, h, &marks.ways[h], why, sizeof why, &set))
             continue;
-        memset(same, 0, log->hosts * sizeof *same);
+        memset(marks.same, 0, log->hosts * sizeof *marks.same);
         for (uint32_t o = h; o < log->hosts; o++)
-            if (!done[o] && explain(log, o, &ways[o], other, sizeof other, &other_set) && other_set == set) {
-                same[o] = done[o] = true;
-                pairs += ways[o].shm + ways[o].net_inside;
+            if (!marks.done[o] && explain(log, o, &marks.ways[o], other, sizeof other, &other_set) && other_set == set) {
+                marks.same[o] = marks.done[o] = true;
+                pairs += marks.ways[o].shm + marks.ways[o].net_inside;
             }
-        tdmi_nccl_hosts_text(log, same, hosts, sizeof hosts);
+        tdmi_nccl_hosts_text(log, marks.same, hosts, sizeof hosts);
         snprintf(text, sizeof text, "%s: %lld pairs of GPUs of one host do not use P2P but host memory; %s", hosts, (long long)pairs, why);
         tdmi_nccl_add(report, "nccl_p2p_off", TDMI_WARNING, -1,
-                      json_pack("{s:o, s:I, s:s}", "hosts", tdmi_nccl_hosts_json(log, same), "pairs", (json_int_t)pairs, "why", why), text,
+                      json_pack("{s:o, s:I, s:s}", "hosts", tdmi_nccl_hosts_json(log, marks.same), "pairs", (json_int_t)pairs, "why", why), text,
                       set, "the GPUs have neither NVLink nor a common PCIe switch: across CPU sockets host memory can be the faster way",
                       TDMI_NCCL_DOCS "#nccl-p2p-disable, #nccl-p2p-level; graph/paths.cc");
     }
-    tdmi_free(ways);
-    tdmi_free(done);
-    tdmi_free(same);
+    tdmi_nccl_marks_free(&marks);
 }

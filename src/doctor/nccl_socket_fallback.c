@@ -1,8 +1,6 @@
 /* nccl_socket_fallback.c - ranks of different hosts talk over IP sockets although something says that there is InfiniBand or RoCE. */
 #include "doctor/nccl.h"
 
-#include "core/memory.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -56,40 +54,32 @@ static const char *reason(const tdmi_nccl_log *log, uint32_t h, bool elsewhere, 
 
 void tdmi_find_nccl_socket_fallback(const tdmi_nccl_log *log, tdm_doctor_report *report)
 {
-    tdmi_nccl_ways *ways = tdmi_nccl_ways_of(log);
-    bool *which = tdmi_calloc(log->hosts + 1, sizeof *which, "doctor"), elsewhere = false;
-    report->failed |= ways == NULL || which == NULL;
-    if (ways == NULL || which == NULL)
-        goto out;
+    tdmi_nccl_marks marks;
+    bool elsewhere = false;
+    if (!tdmi_nccl_marks_make(log, report, &marks))
+        return;
     for (uint32_t h = 0; h < log->hosts; h++)
-        elsewhere |= ways[h].adapters > 0 || log->host[h].infiniband == TDMI_NCCL_YES;
+        elsewhere |= marks.ways[h].adapters > 0 || log->host[h].infiniband == TDMI_NCCL_YES;
     for (uint32_t h = 0; h < log->hosts; h++) {
-        const char *set = NULL, *why = ways[h].sockets > 0 && !which[h] ? reason(log, h, elsewhere, &set) : NULL, *other_set;
+        const char *set = NULL, *why = marks.ways[h].sockets > 0 && !marks.done[h] ? reason(log, h, elsewhere, &set) : NULL, *other_set;
         char hosts[256], text[1024];
         int64_t pairs = 0;
         if (why == NULL)
             continue;
-        bool *same = tdmi_calloc(log->hosts + 1, sizeof *same, "doctor");
-        if (same == NULL) {
-            report->failed = true;
-            break;
-        }
+        memset(marks.same, 0, log->hosts * sizeof *marks.same);
         for (uint32_t o = h; o < log->hosts; o++)
-            if (ways[o].sockets > 0 && reason(log, o, elsewhere, &other_set) == why) {
-                same[o] = which[o] = true;
-                pairs += ways[o].sockets;
+            if (marks.ways[o].sockets > 0 && reason(log, o, elsewhere, &other_set) == why) {
+                marks.same[o] = marks.done[o] = true;
+                pairs += marks.ways[o].sockets;
             }
-        tdmi_nccl_hosts_text(log, same, hosts, sizeof hosts);
+        tdmi_nccl_hosts_text(log, marks.same, hosts, sizeof hosts);
         snprintf(text, sizeof text, "%s: %lld pairs of ranks talk over IP sockets (NET/Socket%s%s), and %s", hosts, (long long)pairs,
                  log->host[h].sockets[0] != '\0' ? ", " : "", log->host[h].sockets, why);
         tdmi_nccl_add(report, "nccl_socket_fallback", TDMI_WARNING, -1,
-                      json_pack("{s:o, s:I, s:s, s:s}", "hosts", tdmi_nccl_hosts_json(log, same), "pairs", (json_int_t)pairs, "interfaces",
+                      json_pack("{s:o, s:I, s:s, s:s}", "hosts", tdmi_nccl_hosts_json(log, marks.same), "pairs", (json_int_t)pairs, "interfaces",
                                 log->host[h].sockets, "why", why),
                       text, set, "the hosts have Ethernet without RoCE only (`ibv_devices` lists nothing): then sockets are right",
                       TDMI_NCCL_DOCS "#nccl-ib-disable, #nccl-ib-hca, #nccl-net; transport/net_ib");
-        tdmi_free(same);
     }
-out:
-    tdmi_free(ways);
-    tdmi_free(which);
+    tdmi_nccl_marks_free(&marks);
 }

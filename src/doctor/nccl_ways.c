@@ -45,6 +45,26 @@ tdmi_nccl_ways *tdmi_nccl_ways_of(const tdmi_nccl_log *log)
     return ways;
 }
 
+bool tdmi_nccl_marks_make(const tdmi_nccl_log *log, tdm_doctor_report *report, tdmi_nccl_marks *out)
+{
+    out->ways = tdmi_nccl_ways_of(log);
+    out->done = tdmi_calloc(log->hosts + 1, sizeof *out->done, "doctor");
+    out->same = tdmi_calloc(log->hosts + 1, sizeof *out->same, "doctor");
+    if (out->ways != NULL && out->done != NULL && out->same != NULL)
+        return true;
+    report->failed = true;
+    tdmi_nccl_marks_free(out);
+    return false;
+}
+
+void tdmi_nccl_marks_free(tdmi_nccl_marks *marks)
+{
+    tdmi_free(marks->ways);
+    tdmi_free(marks->done);
+    tdmi_free(marks->same);
+    *marks = (tdmi_nccl_marks){0};
+}
+
 void tdmi_nccl_hosts_text(const tdmi_nccl_log *log, const bool *which, char *text, size_t nbytes)
 {
     size_t used = 0, shown = 0, count = 0;

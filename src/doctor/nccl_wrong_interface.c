@@ -2,8 +2,6 @@
  * and virtual machines. */
 #include "doctor/nccl.h"
 
-#include "core/memory.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -61,35 +59,30 @@ void tdmi_find_nccl_wrong_interface(const tdmi_nccl_log *log, tdm_doctor_report 
 {
     int64_t nodes = log->largest != TDMI_NCCL_NONE ? log->comm[log->largest].nodes : 0;
     const bool unheard = log->largest != TDMI_NCCL_NONE && log->comm[log->largest].members < log->comm[log->largest].ranks;
-    tdmi_nccl_ways *ways = tdmi_nccl_ways_of(log);
-    bool *which = tdmi_calloc(log->hosts + 1, sizeof *which, "doctor");
-    report->failed |= ways == NULL || which == NULL;
+    tdmi_nccl_marks marks;
     if (log->hosts > nodes)
         nodes = log->hosts;
-    for (uint32_t h = 0; ways != NULL && which != NULL && (nodes > 1 || unheard) && h < log->hosts;
-         h++) { /* on one host every interface will do */
+    if (nodes <= 1 && !unheard) /* on one host every interface will do */
+        return;
+    if (!tdmi_nccl_marks_make(log, report, &marks))
+        return;
+    for (uint32_t h = 0; h < log->hosts; h++) {
         char name[33], other_name[33], hosts[256], text[512];
         const char *use, *other_use;
-        if (which[h] || !host_has(log, h, uses_sockets(log, ways, h), name, &use))
+        if (marks.done[h] || !host_has(log, h, uses_sockets(log, marks.ways, h), name, &use))
             continue;
-        bool *same = tdmi_calloc(log->hosts + 1, sizeof *same, "doctor");
-        if (same == NULL) {
-            report->failed = true;
-            break;
-        }
+        memset(marks.same, 0, log->hosts * sizeof *marks.same);
         for (uint32_t o = h; o < log->hosts; o++)
-            if (host_has(log, o, uses_sockets(log, ways, o), other_name, &other_use) && strcmp(name, other_name) == 0)
-                same[o] = which[o] = true;
-        tdmi_nccl_hosts_text(log, same, hosts, sizeof hosts);
+            if (host_has(log, o, uses_sockets(log, marks.ways, o), other_name, &other_use) && strcmp(name, other_name) == 0)
+                marks.same[o] = marks.done[o] = true;
+        tdmi_nccl_hosts_text(log, marks.same, hosts, sizeof hosts);
         snprintf(text, sizeof text, "%s: NCCL uses the interface %s (%s), which does not leave the host", hosts, name, use);
         tdmi_nccl_add(report, "nccl_wrong_interface", TDMI_ERROR, -1,
-                      json_pack("{s:o, s:s, s:s}", "hosts", tdmi_nccl_hosts_json(log, same), "interface", name, "use", use), text,
+                      json_pack("{s:o, s:s, s:s}", "hosts", tdmi_nccl_hosts_json(log, marks.same), "interface", name, "use", use), text,
                       "Set NCCL_SOCKET_IFNAME to the interface that the hosts reach each other by (`ip -br addr`): "
                       "NCCL_SOCKET_IFNAME==eth0, or exclude: "
                       "NCCL_SOCKET_IFNAME=^lo,docker,virbr",
                       "all ranks are on one host", TDMI_NCCL_DOCS "#nccl-socket-ifname");
-        tdmi_free(same);
     }
-    tdmi_free(ways);
-    tdmi_free(which);
+    tdmi_nccl_marks_free(&marks);
 }
