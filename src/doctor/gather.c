@@ -3,6 +3,7 @@
 #include "doctor/gather.h"
 
 #include "core/memory.h"
+#include "trace/recorder_layout.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,6 +13,11 @@
 #include <sys/stat.h>
 
 #define FILE_BYTES_MAX ((size_t)64 << 20)
+
+bool tdmi_is_ring(const char *bytes, size_t nbytes)
+{
+    return nbytes >= 8 && memcmp(bytes, TDMI_REC_MAGIC, 8) == 0;
+}
 
 static tdm_status read_file(const char *path, char **bytes_out, size_t *nbytes_out)
 {
@@ -61,7 +67,7 @@ static tdm_status add_file(tdmi_witnesses *all, const char *path)
     tdm_status status = read_file(path, &bytes, &nbytes);
     if (status != TDM_OK)
         return status;
-    next.is_ring = nbytes >= 8 && memcmp(bytes, "TNDMCALL", 8) == 0;
+    next.is_ring = tdmi_is_ring(bytes, nbytes);
     status = next.is_ring ? tdmi_recording_parse((const uint8_t *)bytes, nbytes, &next.recording)
                           : tdmi_dump_parse(bytes, nbytes, &next.recording);
     tdmi_free(bytes);

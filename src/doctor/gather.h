@@ -19,6 +19,9 @@ typedef struct tdmi_witnesses {
 tdm_status tdmi_gather(const char *const *paths, int count, tdmi_witnesses *out);
 void tdmi_witnesses_free(tdmi_witnesses *witnesses);
 
+/* Whether these bytes begin a ring. */
+bool tdmi_is_ring(const char *bytes, size_t nbytes);
+
 /* read_dump.c - a dump's text. Any bytes are safe. */
 tdm_status tdmi_dump_parse(const char *bytes, size_t nbytes, tdmi_recording *out);
 

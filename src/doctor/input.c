@@ -42,8 +42,7 @@ static bool has_member(const char *head, size_t nbytes, const char *name)
 
 static bool is_recording(const char *head, size_t nbytes)
 {
-    return (nbytes >= 8 && memcmp(head, "TNDMCALL", 8) == 0) ||
-           (nbytes > 0 && *head == '{' && has_member(head, nbytes, "\"tandem_recorder\""));
+    return tdmi_is_ring(head, nbytes) || (nbytes > 0 && *head == '{' && has_member(head, nbytes, "\"tandem_recorder\""));
 }
 
 /* A profiler's trace: anything compressed, or a text that begins like JSON; what is wrong with it its reader says. In a folder there may be
