@@ -50,14 +50,21 @@ static tdm_status examine_recordings(const struct tdmi_input_list *list, const t
     return status;
 }
 
+/* What has a summary, which becomes a member of the report's object. */
+static tdm_status examine_as(const char *member, const struct tdmi_input_list *list, tdm_doctor_report *report,
+                             tdm_status (*look)(const char *const *paths, int count, tdm_doctor_report *report, json_t **summary_out))
+{
+    json_t *summary = NULL;
+    const tdm_status status = look((const char *const *)list->path, list->count, report, &summary);
+    if (status == TDM_OK)
+        report->failed |= json_object_set_new(report->extra, member, summary) != 0;
+    return status;
+}
+
 static tdm_status examine_nccl_logs(const struct tdmi_input_list *list, const tdm_doctor_options *options, tdm_doctor_report *report)
 {
     (void)options;
-    json_t *summary = NULL;
-    const tdm_status status = tdmi_nccl_examine((const char *const *)list->path, list->count, report, &summary);
-    if (status == TDM_OK)
-        report->failed |= json_object_set_new(report->extra, "nccl", summary) != 0;
-    return status;
+    return examine_as("nccl", list, report, tdmi_nccl_examine);
 }
 
 static tdm_status examine_traces(const struct tdmi_input_list *list, const tdm_doctor_options *options, tdm_doctor_report *report)
@@ -68,11 +75,7 @@ static tdm_status examine_traces(const struct tdmi_input_list *list, const tdm_d
 static tdm_status examine_flight_dumps(const struct tdmi_input_list *list, const tdm_doctor_options *options, tdm_doctor_report *report)
 {
     (void)options;
-    json_t *summary = NULL;
-    const tdm_status status = tdmi_flight_examine((const char *const *)list->path, list->count, report, &summary);
-    if (status == TDM_OK)
-        report->failed |= json_object_set_new(report->extra, "flight", summary) != 0;
-    return status;
+    return examine_as("flight", list, report, tdmi_flight_examine);
 }
 
 static tdm_status (*const examine[TDMI_INPUT_KINDS])(const struct tdmi_input_list *list, const tdm_doctor_options *options,

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
+typedef struct loss {
     tdmi_nccl_message_kind kind;
     const char *what, *set, *not_when, *source;
     bool timeout;
-} kinds[] = {
+} loss;
+
+static const loss losses[] = {
     {TDMI_NCCL_IB_TIMEOUT, "the transport's retries were used up (completion status 12): no answer came from the other adapter",
      "Look at the link first (`ibstat`, `ibqueryerrors`, `rdma link`, the switch's port counters; on RoCE the GID: NCCL_IB_GID_INDEX, and "
      "PFC); for fabrics that are slow to reroute set "
@@ -41,12 +43,13 @@ static const struct {
      "the first collective loads modules or data for longer than the time-out", "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp", true},
 };
 
-static size_t kind_index(tdmi_nccl_message_kind kind)
+/* NULL: a message of something else. */
+static const loss *loss_of(const tdmi_nccl_message *message)
 {
-    size_t i = 0;
-    while (i < sizeof kinds / sizeof *kinds && kinds[i].kind != kind)
-        i++;
-    return i;
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        if (losses[i].kind == message->kind)
+            return &losses[i];
+    return NULL;
 }
 
 /* Whether a is before b: by the clock where both lines have one, else by their places where both are of one file. */
@@ -129,7 +132,7 @@ static json_t *list_all(const tdmi_nccl_log *log)
         const tdmi_nccl_message *message = &log->message[m];
         char rank[320], peer[320];
         const char *host;
-        if (kind_index(message->kind) == sizeof kinds / sizeof *kinds)
+        if (loss_of(message) == NULL)
             continue;
         const int64_t number = name_rank(log, message, rank, sizeof rank);
         name_peer(log, message, peer, sizeof peer, &host);
@@ -145,9 +148,9 @@ static int64_t count_ranks(const tdmi_nccl_log *log)
 {
     int64_t ranks = 0;
     for (uint32_t m = 0; m < log->messages; m++) {
-        bool seen = kind_index(log->message[m].kind) == sizeof kinds / sizeof *kinds;
+        bool seen = loss_of(&log->message[m]) == NULL;
         for (uint32_t o = 0; o < m && !seen; o++)
-            seen = kind_index(log->message[o].kind) < sizeof kinds / sizeof *kinds && log->message[o].process == log->message[m].process &&
+            seen = loss_of(&log->message[o]) != NULL && log->message[o].process == log->message[m].process &&
                    (log->message[m].process != TDMI_NCCL_NONE || log->message[o].rank == log->message[m].rank);
         ranks += !seen;
     }
@@ -163,7 +166,7 @@ void tdmi_find_nccl_lost_peer(const tdmi_nccl_log *log, tdm_doctor_report *repor
     const char *host;
     for (uint32_t m = 0; m < log->messages; m++) {
         const tdmi_nccl_message *message = &log->message[m];
-        if (kind_index(message->kind) == sizeof kinds / sizeof *kinds ||
+        if (loss_of(message) == NULL ||
             (message->kind == TDMI_NCCL_IB_EVENT &&
              (strstr(message->text, "port active") != NULL || strstr(message->text, "GID table change") != NULL)))
             continue;
@@ -176,17 +179,17 @@ void tdmi_find_nccl_lost_peer(const tdmi_nccl_log *log, tdm_doctor_report *repor
     }
     if (first == NULL)
         return;
-    const size_t k = kind_index(first->kind);
+    const loss *how = loss_of(first);
     const int64_t rank = name_rank(log, first, who, sizeof who), ranks = count_ranks(log);
     name_peer(log, first, peer, sizeof peer, &host);
     snprintf(text, sizeof text, "%s %s%s%s: %s%s%s; %s%lld such line%s of %lld rank%s", who,
-             first->kind == TDMI_NCCL_WATCHDOG ? "timed out" : "lost its peer", peer[0] != '\0' ? " on " : "", peer, kinds[k].what,
+             first->kind == TDMI_NCCL_WATCHDOG ? "timed out" : "lost its peer", peer[0] != '\0' ? " on " : "", peer, how->what,
              first->op[0] != '\0' ? " " : "", first->op,
              sure ? "it is the first of " : "which was first is not known (files without clocks); in all ", (long long)times,
              times == 1 ? "" : "s", (long long)ranks, ranks == 1 ? "" : "s");
-    tdmi_nccl_add(report, kinds[k].timeout ? "nccl_timeout" : "nccl_remote_error", TDMI_ERROR, rank,
+    tdmi_nccl_add(report, how->timeout ? "nccl_timeout" : "nccl_remote_error", TDMI_ERROR, rank,
                   json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:o}", "text", first->text, "from", first->source, "peer", first->peer,
                             "peer_host", host, "first_is_known", sure, "lines", (json_int_t)times, "ranks", (json_int_t)ranks, "all",
                             list_all(log)),
-                  text, kinds[k].set, kinds[k].not_when, kinds[k].source);
+                  text, how->set, how->not_when, how->source);
 }
