@@ -82,6 +82,11 @@ static tdm_status list_kinds(const tdmi_job *job, kind **out, size_t *count_out)
     return status;
 }
 
+static bool is_slow(const kind *k)
+{
+    return k->groups > 0 && (double)k->median_ns >= SLOWER_MIN * (double)k->others_ns;
+}
+
 static void ranks_text(const tdmi_job *job, const tdmi_meeting *m, char *text, size_t nbytes)
 {
     size_t at = 0;
@@ -94,7 +99,7 @@ static tdm_status edit_slow(const tdmi_job *job, const kind *list, size_t count,
 {
     tdm_status status = TDM_OK;
     for (size_t k = 0; k < count && status == TDM_OK; k++) {
-        if (!same_ranks(job, list[k].of, worst->of) || list[k].groups == 0 || (double)list[k].median_ns < SLOWER_MIN * (double)list[k].others_ns)
+        if (!same_ranks(job, list[k].of, worst->of) || !is_slow(&list[k]))
             continue;
         tdmi_edit edit = tdmi_edit_none();
         uint32_t as_others;
@@ -144,8 +149,7 @@ void tdmi_find_slow_link(tdmi_case *c, tdmi_findings *out)
     const kind *worst = NULL;
     tdm_status status = list_kinds(c->job, &list, &count);
     for (size_t k = 0; k < count && status == TDM_OK; k++)
-        if (list[k].groups > 0 && (double)list[k].median_ns >= SLOWER_MIN * (double)list[k].others_ns &&
-            (worst == NULL || list[k].median_ns - list[k].others_ns > worst->median_ns - worst->others_ns))
+        if (is_slow(&list[k]) && (worst == NULL || list[k].median_ns - list[k].others_ns > worst->median_ns - worst->others_ns))
             worst = &list[k];
     if (status == TDM_OK && worst != NULL)
         status = look(c, list, count, worst, out);

@@ -42,11 +42,11 @@ typedef struct suspect {
     tdmi_gain gain;
 } suspect;
 
-static int64_t spent(const tdmi_case *c, const cause *why, size_t place)
+static int64_t spent(const tdmi_case *c, const tdmi_due *due, int dues, size_t place)
 {
     int64_t sum = 0;
-    for (int d = 0; d < why->dues; d++)
-        sum += tdmi_model_spent(c->model, place, why->due[d]);
+    for (int d = 0; d < dues; d++)
+        sum += tdmi_model_spent(c->model, place, due[d]);
     return sum;
 }
 
@@ -54,14 +54,9 @@ static int64_t spent(const tdmi_case *c, const cause *why, size_t place)
 static int64_t median_of_others(const tdmi_case *c, const tdmi_due *due, int dues, size_t but, int64_t *scratch)
 {
     size_t count = 0;
-    for (size_t r = 0; r < c->job->ranks; r++) {
-        if (r == but || c->job->rank[r].iterations == 0)
-            continue;
-        scratch[count] = 0;
-        for (int d = 0; d < dues; d++)
-            scratch[count] += tdmi_model_spent(c->model, r, due[d]);
-        count++;
-    }
+    for (size_t r = 0; r < c->job->ranks; r++)
+        if (r != but && c->job->rank[r].iterations > 0)
+            scratch[count++] = spent(c, due, dues, r);
     return tdmi_median(scratch, count, 0);
 }
 
@@ -69,11 +64,13 @@ static void examine(tdmi_case *c, const cause *why, int64_t *scratch, suspect *w
 {
     suspect s = {.why = why};
     tdmi_scaling as_others = tdmi_scaling_none();
-    for (size_t r = 0; r < c->job->ranks; r++)
-        if (spent(c, why, r) > s.own_ns) {
+    for (size_t r = 0; r < c->job->ranks; r++) {
+        const int64_t own_ns = spent(c, why->due, why->dues, r);
+        if (own_ns > s.own_ns) {
             s.place = r;
-            s.own_ns = spent(c, why, r);
+            s.own_ns = own_ns;
         }
+    }
     s.others_ns = median_of_others(c, why->due, why->dues, s.place, scratch);
     if ((double)(s.own_ns - s.others_ns) < EXCESS_SHARE_MIN * (double)c->model->now_ns)
         return;
