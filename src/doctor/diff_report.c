@@ -25,7 +25,7 @@ static double mean_of(const tdmi_diagnosis *side, size_t field)
 {
     double sum = 0;
     for (size_t r = 0; r < side->breakdown.ranks; r++)
-        sum += (double)*(const int64_t *)(const void *)((const char *)&side->breakdown.mean[r] + field);
+        sum += (double)tdmi_split_ns(&side->breakdown.mean[r], field);
     return side->breakdown.ranks > 0 ? sum / (double)side->breakdown.ranks : 0;
 }
 

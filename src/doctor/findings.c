@@ -133,9 +133,7 @@ double tdmi_case_part_pct(const tdmi_case *c, size_t field)
     double sum = 0;
     for (size_t r = 0; r < c->job->ranks; r++) {
         const tdmi_split *split = &c->breakdown->mean[r];
-        int64_t ns;
-        memcpy(&ns, (const char *)split + field, sizeof ns);
-        sum += split->length_ns > 0 ? 100 * (double)ns / (double)split->length_ns : 0;
+        sum += split->length_ns > 0 ? 100 * (double)tdmi_split_ns(split, field) / (double)split->length_ns : 0;
     }
     return c->job->ranks > 0 ? sum / (double)c->job->ranks : 0;
 }

@@ -148,11 +148,6 @@ static void write_finding(FILE *out, const tdmi_finding *f)
     fputs("</dl></section>\n", out);
 }
 
-static int64_t part_of(const tdmi_split *split, const part *p)
-{
-    return *(const int64_t *)(const void *)((const char *)split + p->field);
-}
-
 /* All bars have one scale, so that a slow rank is the longer one. */
 static void write_bars(const tdmi_case *c, FILE *out)
 {
@@ -168,7 +163,7 @@ static void write_bars(const tdmi_case *c, FILE *out)
         const tdmi_split *split = &c->breakdown->mean[r];
         fprintf(out, "<div class=\"bar\"><span class=\"name\">rank %d</span><span class=\"parts\">", c->job->rank[r].number);
         for (int p = 0; p < PARTS; p++) {
-            const int64_t ns = part_of(split, &parts[p]);
+            const int64_t ns = tdmi_split_ns(split, parts[p].field);
             if (ns <= 0)
                 continue;
             fprintf(out, "<i class=\"%s\" style=\"width:%.2f%%\" title=\"%s ", parts[p].class, 100.0 * (double)ns / (double)longest,

@@ -104,8 +104,7 @@ static const char *phase_of(const tdmi_case *c, const suspect *s, int64_t *scrat
         int64_t own_ns = 0;
         size_t count = 0;
         for (size_t r = 0; r < c->job->ranks; r++) {
-            int64_t ns;
-            memcpy(&ns, (const char *)&c->breakdown->mean[r] + phases[p].field, sizeof ns);
+            const int64_t ns = tdmi_split_ns(&c->breakdown->mean[r], phases[p].field);
             if (r == s->place)
                 own_ns = ns;
             else

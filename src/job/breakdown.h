@@ -4,6 +4,8 @@
 
 #include "job/job.h"
 
+#include <string.h>
+
 /* The parts of an iteration's time. With a device:
  *   compute        some kernel that is no communication runs
  *   comm_exposed   else communication runs
@@ -29,6 +31,14 @@ typedef struct tdmi_split {
     int64_t forward_gpu_ns, backward_gpu_ns, optimizer_gpu_ns;
     int64_t kernels;
 } tdmi_split;
+
+/* One of the times of a split, by its place: offsetof(tdmi_split, data_ns). */
+static inline int64_t tdmi_split_ns(const tdmi_split *split, size_t field)
+{
+    int64_t ns;
+    memcpy(&ns, (const char *)split + field, sizeof ns);
+    return ns;
+}
 
 typedef struct tdmi_breakdown {
     tdmi_split **of;    /* [rank][iteration] */
