@@ -16,9 +16,8 @@ typedef struct traffic {
 static traffic look(const tdmi_case *c)
 {
     traffic t = {.is_p2p = true};
-    double iterations = 0, bus_bytes = 0, bus_s = 0;
-    for (size_t r = 0; r < c->job->ranks; r++)
-        iterations += (double)c->job->rank[r].iterations;
+    const double iterations = tdmi_job_iterations(c->job);
+    double bus_bytes = 0, bus_s = 0;
     for (size_t i = 0; i < c->job->meetings && iterations > 0; i++) {
         const tdmi_meeting *m = &c->job->meeting[i];
         t.alone += !m->lined_up;

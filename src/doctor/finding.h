@@ -55,6 +55,8 @@ void tdmi_findings_free(tdmi_findings *findings);
 double tdmi_case_spent_pct(const tdmi_case *c, tdmi_due due);
 /* Of one part of the breakdown, in %, the mean over the ranks: tdmi_case_part_pct(c, offsetof(tdmi_split, data_ns)). */
 double tdmi_case_part_pct(const tdmi_case *c, size_t field);
+/* Iterations of all ranks together: a sum over all of them, divided by it, is that of an iteration and rank. */
+double tdmi_job_iterations(const tdmi_job *job);
 /* Whether half of an iteration and more is computation: only then a job without findings is limited by it. */
 bool tdmi_case_computes(const tdmi_case *c);
 

@@ -91,6 +91,14 @@ void tdmi_findings_look(tdmi_case *c, tdmi_findings *out)
     sort(out);
 }
 
+double tdmi_job_iterations(const tdmi_job *job)
+{
+    double sum = 0;
+    for (size_t r = 0; r < job->ranks; r++)
+        sum += (double)job->rank[r].iterations;
+    return sum;
+}
+
 bool tdmi_case_computes(const tdmi_case *c)
 {
     /* A host that is far ahead launches within its iterations what runs behind the last of them. */

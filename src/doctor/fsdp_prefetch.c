@@ -38,9 +38,7 @@ static int64_t idle_within(const tdmi_rank *rank, int64_t from_ns, int64_t until
 
 static void examine(const tdmi_job *job, tdmi_edits *edits, uint32_t earlier, gathers *out)
 {
-    double iterations = 0;
-    for (size_t r = 0; r < job->ranks; r++)
-        iterations += (double)job->rank[r].iterations;
+    const double iterations = tdmi_job_iterations(job);
     for (size_t i = 0; i < job->meetings; i++) {
         const tdmi_meeting *m = &job->meeting[i];
         for (uint32_t p = m->first; strcmp(m->op, "all_gather") == 0 && p < m->first + m->count; p++) {

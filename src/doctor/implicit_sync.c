@@ -42,7 +42,8 @@ void tdmi_find_implicit_sync(tdmi_case *c, tdmi_findings *out)
 {
     tdmi_finding f = {.id = "implicit_sync", .rank = -1};
     tdmi_syncs syncs;
-    double iterations = 0, times = 0, blocked_ms = 0;
+    const double iterations = tdmi_job_iterations(c->job);
+    double times = 0, blocked_ms = 0;
     if (!c->job->on_device)
         return;
     if (what_if(c, &f.gain) != TDM_OK) {
@@ -55,8 +56,6 @@ void tdmi_find_implicit_sync(tdmi_case *c, tdmi_findings *out)
         out->failed = true;
         return;
     }
-    for (size_t r = 0; r < c->job->ranks; r++)
-        iterations += (double)c->job->rank[r].iterations;
     json_t *sites = json_array();
     for (size_t i = 0; i < syncs.count; i++) {
         times += (double)syncs.of[i].count / iterations;

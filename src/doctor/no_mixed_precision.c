@@ -29,7 +29,7 @@ static tdm_status edit_kernels(const tdmi_job *job, precision p, tdmi_edits *edi
 {
     tdmi_edit product = tdmi_edit_none(), pointwise = tdmi_edit_none();
     uint32_t product_edit = 0, pointwise_edit = 0;
-    double iterations = 0;
+    const double iterations = tdmi_job_iterations(job);
     product.device = p.product;
     pointwise.device = p.pointwise;
     tdm_status status = tdmi_edits_add(edits, &product, &product_edit);
@@ -39,7 +39,6 @@ static tdm_status edit_kernels(const tdmi_job *job, precision p, tdmi_edits *edi
         const tdmi_rank *rank = &job->rank[r];
         uint8_t *names = tdmi_names_of(rank);
         bool *update = tdmi_launched_inside(rank, tdmi_is_optimizer_span), *accumulates = tdmi_launched_inside(rank, tdmi_is_accumulation_span);
-        iterations += (double)rank->iterations;
         const bool good = names != NULL && update != NULL && accumulates != NULL;
         for (size_t g = 0; good && g < rank->gpu_count; g++) {
             const uint32_t event = rank->gpu[g];

@@ -71,13 +71,11 @@ static double host_ns(const tdmi_case *c)
 static tdm_status gain_of(tdmi_case *c, double bytes_left, tdmi_gain *out, update *seen)
 {
     tdmi_edits edits;
-    double iterations = 0;
+    const double iterations = tdmi_job_iterations(c->job);
     *seen = (update){0};
     tdm_status status = tdmi_edits_create(c->job, &edits);
-    for (size_t r = 0; r < c->job->ranks && status == TDM_OK; r++) {
-        iterations += (double)c->job->rank[r].iterations;
+    for (size_t r = 0; r < c->job->ranks && status == TDM_OK; r++)
         status = edit_rank(&c->job->rank[r], r, bytes_left, &edits, seen);
-    }
     if (status == TDM_OK && seen->kernels >= KERNELS_MIN * iterations) {
         tdmi_edits_gain(&edits, c->model, out);
         seen->kernels /= iterations;

@@ -55,7 +55,7 @@ void tdmi_find_recompute(tdmi_case *c, tdmi_findings *out)
     tdmi_edit gone = tdmi_edit_none(), no_call = tdmi_edit_none();
     uint32_t gone_edit = 0, no_call_edit = 0;
     again seen = {0};
-    double iterations = 0;
+    const double iterations = tdmi_job_iterations(c->job);
     if (!c->job->on_device)
         return;
     gone.device_ns = 0;
@@ -66,10 +66,8 @@ void tdmi_find_recompute(tdmi_case *c, tdmi_findings *out)
         status = tdmi_edits_add(&edits, &gone, &gone_edit);
     if (status == TDM_OK)
         status = tdmi_edits_add(&edits, &no_call, &no_call_edit);
-    for (size_t r = 0; r < c->job->ranks && status == TDM_OK; r++) {
-        iterations += (double)c->job->rank[r].iterations;
+    for (size_t r = 0; r < c->job->ranks && status == TDM_OK; r++)
         status = edit_rank(&c->job->rank[r], r, gone_edit, no_call_edit, &edits, &seen);
-    }
     if (status == TDM_OK && seen.kernels > 0)
         tdmi_edits_gain(&edits, c->model, &f.gain);
     tdmi_edits_free(&edits);

@@ -63,7 +63,7 @@ static tdm_status gain_of(tdmi_case *c, double of_longest, tdmi_gain *out, rows 
     tdmi_edits edits;
     tdmi_edit kept = tdmi_edit_none(), gone = tdmi_edit_none();
     uint32_t edit[2] = {0, 0}; /* of the longest, of the others */
-    double iterations = 0;
+    const double iterations = tdmi_job_iterations(c->job);
     kept.device = of_longest;
     gone.device_ns = 0;
     gone.no_gap = true;
@@ -74,10 +74,8 @@ static tdm_status gain_of(tdmi_case *c, double of_longest, tdmi_gain *out, rows 
     status = tdmi_edits_add(&edits, &kept, &edit[0]);
     if (status == TDM_OK)
         status = tdmi_edits_add(&edits, &gone, &edit[1]);
-    for (size_t r = 0; r < c->job->ranks && status == TDM_OK; r++) {
-        iterations += (double)c->job->rank[r].iterations;
+    for (size_t r = 0; r < c->job->ranks && status == TDM_OK; r++)
         status = edit_rank(&c->job->rank[r], r, edit, &edits, seen);
-    }
     if (status == TDM_OK && seen->rows > 0) {
         tdmi_edits_gain(&edits, c->model, out);
         seen->rows /= iterations;

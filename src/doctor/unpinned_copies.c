@@ -69,14 +69,13 @@ static tdm_status edit_copies(const tdmi_job *job, double speed, tdmi_edits *edi
 {
     tdmi_edit call = tdmi_edit_none();
     uint32_t free_call = 0;
-    double iterations = 0;
+    const double iterations = tdmi_job_iterations(job);
     call.host_most_ns = CALL_NS;
     call.never_waits = true;
     tdm_status status = tdmi_edits_add(edits, &call, &free_call);
     *out = (copies){0};
     for (size_t r = 0; r < job->ranks && status == TDM_OK; r++) {
         const tdmi_rank *rank = &job->rank[r];
-        iterations += (double)rank->iterations;
         for (size_t g = 0; g < rank->gpu_count && status == TDM_OK; g++) {
             const uint32_t event = rank->gpu[g], launch = rank->launch[g];
             const tdmi_copy_detail *d = detail_of(rank, event);
