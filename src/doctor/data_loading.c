@@ -34,13 +34,8 @@ static loader look(const tdmi_case *c)
 void tdmi_find_data_loading(tdmi_case *c, tdmi_findings *out)
 {
     const loader l = look(c);
-    tdmi_scaling without = tdmi_scaling_none();
-    tdmi_finding f = {.id = "data_loading", .rank = -1};
-    if (!l.seen)
-        return;
-    without.factor[TDMI_DUE_DATA] = 0;
-    tdmi_model_what_if(c->model, &(tdmi_variation){.change = tdmi_scale, .arg = &without}, &f.gain);
-    if (f.gain.pct < TDMI_GAIN_PCT_MIN)
+    tdmi_finding f = {.id = "data_loading", .rank = -1, .gain = c->without_loader};
+    if (!l.seen || f.gain.pct < TDMI_GAIN_PCT_MIN)
         return;
     const double share = tdmi_case_spent_pct(c, TDMI_DUE_DATA), idle = tdmi_case_part_pct(c, offsetof(tdmi_split, data_ns));
     f.evidence = json_pack("{s:f, s:f, s:f, s:i, s:f, s:b}", "loading_ms", l.mean_ms, "loading_pct", share, "device_idle_pct", idle,

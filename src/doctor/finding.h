@@ -12,6 +12,7 @@
 #include "doctor/report.h"
 #include "job/breakdown.h"
 #include "job/graph.h"
+#include "job/readers.h"
 
 /* Less to gain is no finding: a replay is right to a point or two, iterations differ by as much, and a change that brings less is lost
  * among them. */
@@ -22,6 +23,9 @@ typedef struct tdmi_case {
     const tdmi_job *job;
     const tdmi_breakdown *breakdown;
     tdmi_model *model;
+    /* What several findings ask for: tdmi_findings_look makes it, for as long as it asks them. */
+    tdmi_readers readers;
+    tdmi_gain without_loader; /* links of TDMI_DUE_DATA at 0 */
 } tdmi_case;
 
 typedef struct tdmi_finding {

@@ -71,11 +71,23 @@ static bool is_explained(const tdmi_findings *findings, const tdmi_finding *one)
     return false;
 }
 
+/* What several of them ask for is made once. */
+static void ask_all(tdmi_case *c, tdmi_findings *out)
+{
+    tdmi_scaling no_loader = tdmi_scaling_none();
+    no_loader.factor[TDMI_DUE_DATA] = 0;
+    tdmi_model_what_if(c->model, &(tdmi_variation){.change = tdmi_scale, .arg = &no_loader}, &c->without_loader);
+    const tdm_status status = tdmi_readers_find(c->job, &c->readers);
+    for (size_t f = 0; f < sizeof all / sizeof *all && status == TDM_OK; f++)
+        all[f](c, out);
+    out->failed |= status != TDM_OK;
+    tdmi_readers_free(&c->readers);
+}
+
 void tdmi_findings_look(tdmi_case *c, tdmi_findings *out)
 {
     *out = (tdmi_findings){0};
-    for (size_t f = 0; f < sizeof all / sizeof *all; f++)
-        all[f](c, out);
+    ask_all(c, out);
     size_t kept = 0;
     bool *explained = tdmi_calloc(out->count + 1, sizeof *explained, "doctor");
     for (size_t i = 0; explained != NULL && i < out->count; i++)
@@ -117,15 +129,12 @@ void tdmi_findings_free(tdmi_findings *findings)
 
 void tdmi_case_gain_beyond_loader(tdmi_case *c, const tdmi_variation *both, tdmi_gain *out)
 {
-    tdmi_gain loaded;
-    tdmi_scaling without = tdmi_scaling_none();
-    without.factor[TDMI_DUE_DATA] = 0;
-    tdmi_model_what_if(c->model, &(tdmi_variation){.change = tdmi_scale, .arg = &without}, &loaded);
+    const tdmi_gain *loaded = &c->without_loader;
     tdmi_model_what_if(c->model, both, out);
-    out->without_ns += c->model->now_ns - loaded.without_ns;
-    out->pct -= loaded.pct;
-    out->low = out->low > loaded.pct ? out->low - loaded.pct : 0;
-    out->high -= loaded.pct;
+    out->without_ns += c->model->now_ns - loaded->without_ns;
+    out->pct -= loaded->pct;
+    out->low = out->low > loaded->pct ? out->low - loaded->pct : 0;
+    out->high -= loaded->pct;
 }
 
 double tdmi_case_spent_pct(const tdmi_case *c, tdmi_due due)

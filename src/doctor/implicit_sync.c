@@ -4,7 +4,6 @@
  * Without them, and without the operators that bring the value, the host runs ahead as far as the stream's queue allows. */
 #include "doctor/finding.h"
 
-#include "job/readers.h"
 #include "job/syncs.h"
 
 #include <stdio.h>
@@ -21,17 +20,6 @@ static int64_t never_wait(const tdmi_link *link, const void *arg)
                                                                                                                             : link->ns;
 }
 
-static tdm_status what_if(tdmi_case *c, tdmi_gain *out)
-{
-    tdmi_readers r;
-    const tdm_status status = tdmi_readers_find(c->job, &r);
-    if (status != TDM_OK)
-        return status;
-    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = never_wait, .arg = &r}, out);
-    tdmi_readers_free(&r);
-    return TDM_OK;
-}
-
 static json_t *site_json(const tdmi_sync_site *s, double iterations)
 {
     return json_pack("{s:s, s:s, s:s?, s:f, s:f}", "call", s->call, "op", s->op, "line", s->line, "times", (double)s->count / iterations, "blocked_ms",
@@ -46,10 +34,7 @@ void tdmi_find_implicit_sync(tdmi_case *c, tdmi_findings *out)
     double times = 0, blocked_ms = 0;
     if (!c->job->on_device)
         return;
-    if (what_if(c, &f.gain) != TDM_OK) {
-        out->failed = true;
-        return;
-    }
+    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = never_wait, .arg = &c->readers}, &f.gain);
     if (f.gain.pct < TDMI_GAIN_PCT_MIN)
         return;
     if (tdmi_syncs_find(c->job, &syncs) != TDM_OK) {

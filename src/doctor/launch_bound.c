@@ -1,8 +1,6 @@
 /* launch_bound.c - the host cannot give the device work as fast as the device does it: many small kernels, or slow Python between them. */
 #include "doctor/finding.h"
 
-#include "job/readers.h"
-
 #include <stddef.h>
 #include <stdio.h>
 
@@ -35,17 +33,11 @@ static int64_t launch_for_nothing(const tdmi_link *link, const void *arg)
 
 void tdmi_find_launch_bound(tdmi_case *c, tdmi_findings *out)
 {
-    tdmi_readers readers;
     tdmi_finding f = {.id = "launch_bound", .rank = -1};
     double kernels = 0, kernel_us = 0, host_ms = 0;
     if (!launches_are_known(c->job))
         return;
-    if (tdmi_readers_find(c->job, &readers) != TDM_OK) {
-        out->failed = true;
-        return;
-    }
-    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = launch_for_nothing, .arg = &readers}, &f.gain);
-    tdmi_readers_free(&readers);
+    tdmi_case_gain_beyond_loader(c, &(tdmi_variation){.change = launch_for_nothing, .arg = &c->readers}, &f.gain);
     if (f.gain.pct < TDMI_GAIN_PCT_MIN)
         return;
     for (size_t r = 0; r < c->job->ranks; r++) {

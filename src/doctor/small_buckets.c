@@ -8,6 +8,7 @@
 /* A quarter of DDP's default; and so many in a step that the calls can matter. */
 #define SMALL_BYTES (TDMI_BUCKET_BYTES / 4)
 #define MANY 8
+
 static tdm_status look(tdmi_case *c, const tdmi_buckets *buckets, tdmi_findings *out)
 {
     tdmi_finding f = {.id = "small_buckets", .rank = -1, .explains = "communication_exposed launch_bound", .explains_share = 0.6};
