@@ -11,16 +11,6 @@
 #define SITES_MAX 40
 #define BUCKETS_MAX 200
 
-static double ms(int64_t ns)
-{
-    return (double)ns / 1e6;
-}
-
-static double pct(int64_t part_ns, int64_t whole_ns)
-{
-    return whole_ns > 0 ? 100 * (double)part_ns / (double)whole_ns : 0;
-}
-
 static json_t *number_or_null(double value)
 {
     return value > 0 ? json_real(value) : json_null();
@@ -32,7 +22,7 @@ static json_t *memory_json(const tdmi_rank *rank)
     if (!tdmi_memory_measure(rank, &line))
         return json_null();
     json_t *timeline = json_array();
-    const double step_ms = ms(line.end_ns - line.start_ns) / TDMI_MEMORY_POINTS;
+    const double step_ms = tdmi_ms(line.end_ns - line.start_ns) / TDMI_MEMORY_POINTS;
     for (size_t i = 0; i < TDMI_MEMORY_POINTS; i++)
         if (line.allocated[i] >= 0)
             json_array_append_new(timeline, json_pack("[f, f]", step_ms * (double)i, (double)line.allocated[i] / 1e6));
@@ -48,17 +38,17 @@ static json_t *rank_json(const tdmi_case *c, size_t place)
     tdmi_launches_measure(c->job, place, &launches);
     const int64_t idle_ns = s->sync_ns + s->host_ns + s->kernel_ns + s->other_ns;
     json_t *o = json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "rank", rank->number, "iterations", (int)rank->iterations, "iteration_ms",
-                          ms(s->length_ns), "compute_pct", pct(s->compute_ns, s->length_ns), "comm_exposed_pct", pct(s->comm_exposed_ns, s->length_ns),
-                          "comm_overlapped_pct", pct(s->comm_overlap_ns, s->length_ns), "copy_pct", pct(s->copy_ns, s->length_ns), "data_pct",
-                          pct(s->data_ns, s->length_ns), "idle_pct", pct(idle_ns, s->length_ns));
+                          tdmi_ms(s->length_ns), "compute_pct", tdmi_pct(s->compute_ns, s->length_ns), "comm_exposed_pct", tdmi_pct(s->comm_exposed_ns, s->length_ns),
+                          "comm_overlapped_pct", tdmi_pct(s->comm_overlap_ns, s->length_ns), "copy_pct", tdmi_pct(s->copy_ns, s->length_ns), "data_pct",
+                          tdmi_pct(s->data_ns, s->length_ns), "idle_pct", tdmi_pct(idle_ns, s->length_ns));
     json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:o}", "idle_sync_pct",
-                             pct(s->sync_ns, s->length_ns), "idle_host_pct", pct(s->host_ns, s->length_ns), "idle_kernel_pct",
-                             pct(s->kernel_ns, s->length_ns), "idle_other_pct", pct(s->other_ns, s->length_ns), "loading_ms", ms(s->loading_ns),
-                             "blocked_ms", ms(s->blocked_ns), "forward_ms", ms(s->forward_ns), "backward_ms", ms(s->backward_ns), "optimizer_ms",
-                             ms(s->optimizer_ns), "forward_gpu_ms", ms(s->forward_gpu_ns), "backward_gpu_ms", ms(s->backward_gpu_ns),
-                             "optimizer_gpu_ms", ms(s->optimizer_gpu_ns), "kernels", (json_int_t)s->kernels, "launch_delay_us",
+                             tdmi_pct(s->sync_ns, s->length_ns), "idle_host_pct", tdmi_pct(s->host_ns, s->length_ns), "idle_kernel_pct",
+                             tdmi_pct(s->kernel_ns, s->length_ns), "idle_other_pct", tdmi_pct(s->other_ns, s->length_ns), "loading_ms", tdmi_ms(s->loading_ns),
+                             "blocked_ms", tdmi_ms(s->blocked_ns), "forward_ms", tdmi_ms(s->forward_ns), "backward_ms", tdmi_ms(s->backward_ns), "optimizer_ms",
+                             tdmi_ms(s->optimizer_ns), "forward_gpu_ms", tdmi_ms(s->forward_gpu_ns), "backward_gpu_ms", tdmi_ms(s->backward_gpu_ns),
+                             "optimizer_gpu_ms", tdmi_ms(s->optimizer_gpu_ns), "kernels", (json_int_t)s->kernels, "launch_delay_us",
                              (double)launches.delay_ns / 1e3, "kernel_gap_us", (double)launches.gap_ns / 1e3, "queue_mean", launches.queue_mean,
-                             "clock_offset_ms", ms(rank->shift_ns - (rank->trace->base_ns - c->job->rank[0].trace->base_ns)), "queue_most",
+                             "clock_offset_ms", tdmi_ms(rank->shift_ns - (rank->trace->base_ns - c->job->rank[0].trace->base_ns)), "queue_most",
                              (json_int_t)launches.queue_most, "last_to_join", (json_int_t)rank->last_to_join, "memory", memory_json(rank));
     json_t *each = json_array();
     for (size_t i = 0; i < rank->iterations; i++) {
@@ -89,7 +79,7 @@ static json_t *traffic_json(const tdmi_job *job)
         const tdmi_traffic *t = &traffic[i];
         json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:o, s:I, s:f, s:o, s:o, s:o}", "op", t->op, "group", t->group, "ranks", t->group_size, "bytes",
                                               t->nbytes >= 0 ? json_integer(t->nbytes) : json_null(), "count", (json_int_t)t->count, "transfer_ms",
-                                              ms(t->transfer_ns), "wait_ms", t->lined_up ? json_real(ms(t->wait_ns)) : json_null(), "algbw_gbps",
+                                              tdmi_ms(t->transfer_ns), "wait_ms", t->lined_up ? json_real(tdmi_ms(t->wait_ns)) : json_null(), "algbw_gbps",
                                               number_or_null(t->algbw_gbps), "busbw_gbps", number_or_null(t->busbw_gbps)));
     }
     tdmi_free(traffic);
@@ -116,9 +106,9 @@ static json_t *buckets_json(const tdmi_case *c)
         if (p->place != 0 || p->start_ns < it->start_ns || p->start_ns >= it->end_ns)
             continue;
         json_array_append_new(list, json_pack("{s:s, s:o, s:f, s:f, s:f, s:o}", "op", m->op, "bytes", m->nbytes >= 0 ? json_integer(m->nbytes) : json_null(),
-                                              "start_ms", ms(p->start_ns - it->start_ns), "wait_ms", m->lined_up ? ms(m->joined_ns - p->start_ns) : 0.0,
-                                              "transfer_ms", ms(m->transfer_ns), "overlapped_pct",
-                                              rank->on_device ? json_real(pct(tdmi_spans_within(&compute, p->start_ns, p->end_ns), p->end_ns - p->start_ns))
+                                              "start_ms", tdmi_ms(p->start_ns - it->start_ns), "wait_ms", m->lined_up ? tdmi_ms(m->joined_ns - p->start_ns) : 0.0,
+                                              "transfer_ms", tdmi_ms(m->transfer_ns), "overlapped_pct",
+                                              rank->on_device ? json_real(tdmi_pct(tdmi_spans_within(&compute, p->start_ns, p->end_ns), p->end_ns - p->start_ns))
                                                               : json_null()));
     }
     tdmi_spans_free(&compute);
@@ -138,7 +128,7 @@ static json_t *kernels_json(const tdmi_job *job)
         const tdmi_kernel_sum *k = &kernels.of[i];
         json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:f, s:f}", "name", k->name, "kind",
                                               k->role == TDMI_ROLE_COMM ? "communication" : k->role == TDMI_ROLE_COPY ? "copy" : "compute", "count",
-                                              (json_int_t)k->count, "ms", ms(k->ns), "pct", pct(k->ns, all_ns)));
+                                              (json_int_t)k->count, "ms", tdmi_ms(k->ns), "pct", tdmi_pct(k->ns, all_ns)));
     }
     tdmi_kernels_free(&kernels);
     return list;
@@ -153,7 +143,7 @@ static json_t *syncs_json(const tdmi_job *job)
     for (size_t i = 0; i < syncs.count && i < SITES_MAX; i++) {
         const tdmi_sync_site *s = &syncs.of[i];
         json_array_append_new(list, json_pack("{s:s, s:s, s:s?, s:I, s:f}", "call", s->call, "op", s->op, "line", s->line, "count", (json_int_t)s->count,
-                                              "blocked_ms", ms(s->blocked_ns)));
+                                              "blocked_ms", tdmi_ms(s->blocked_ns)));
     }
     tdmi_syncs_free(&syncs);
     return list;
@@ -173,14 +163,10 @@ json_t *tdmi_findings_json(const tdmi_findings *findings)
 
 static json_t *kinds_json(unsigned kinds)
 {
-    static const struct {
-        unsigned bit;
-        const char *name;
-    } names[] = {{TDMI_JOB_DDP, "DDP"}, {TDMI_JOB_FSDP, "FSDP"}, {TDMI_JOB_ZERO, "ZeRO"}, {TDMI_JOB_DATA_PARALLEL, "DataParallel"}};
     json_t *list = json_array();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if ((kinds & names[i].bit) != 0)
-            json_array_append_new(list, json_string(names[i].name));
+    for (size_t i = 0; i < TDMI_JOB_KIND_NAMES; i++)
+        if ((kinds >> i & 1) != 0)
+            json_array_append_new(list, json_string(tdmi_job_kind_names[i]));
     return list;
 }
 
@@ -213,7 +199,7 @@ json_t *tdmi_job_json(const tdmi_case *c, const tdmi_findings *findings)
     }
     return json_pack("{s:i, s:I, s:o, s:s?, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "world_size", c->job->traces->world_size,
                      "iterations", (json_int_t)iterations, "breakdown", breakdown, "limit", findings->count > 0 ? findings->of[0].id : tdmi_case_computes(c) ? "compute" : NULL,
-                     "iteration_ms", ms(c->model->now_ns), "replay_error_pct",
+                     "iteration_ms", tdmi_ms(c->model->now_ns), "replay_error_pct",
                      c->model->replay_error_pct, "parallel", kinds_json(c->job->kinds), "collectives", traffic_json(c->job), "buckets", buckets_json(c),
                      "kernels", kernels_json(c->job), "syncs", syncs_json(c->job), "notes", notes_json(c->job));
 }

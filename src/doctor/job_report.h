@@ -16,6 +16,21 @@ void tdmi_job_text(const tdmi_case *c, const tdmi_findings *findings, tdm_doctor
 json_t *tdmi_job_json(const tdmi_case *c, const tdmi_findings *findings);
 json_t *tdmi_findings_json(const tdmi_findings *findings);
 
+/* Both write times so. */
+static inline double tdmi_ms(int64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static inline double tdmi_pct(int64_t part_ns, int64_t whole_ns)
+{
+    return whole_ns > 0 ? 100 * (double)part_ns / (double)whole_ns : 0;
+}
+
+/* What spreads a job: the name of the bit 1 << i of tdmi_job.kinds. */
+enum { TDMI_JOB_KIND_NAMES = 4 };
+extern const char *const tdmi_job_kind_names[TDMI_JOB_KIND_NAMES];
+
 /* Numbers of collectives of one kind: operation, group and size. */
 typedef struct tdmi_traffic {
     const char *op, *group;

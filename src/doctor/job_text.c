@@ -14,16 +14,6 @@
 #define RANKS_MAX 32
 #define LIST_MAX 5
 
-static double ms(int64_t ns)
-{
-    return (double)ns / 1e6;
-}
-
-static double pct(int64_t part_ns, int64_t whole_ns)
-{
-    return whole_ns > 0 ? 100 * (double)part_ns / (double)whole_ns : 0;
-}
-
 /* "1.5 GB" */
 static const char *size_text(int64_t nbytes, char text[32])
 {
@@ -36,20 +26,21 @@ static const char *size_text(int64_t nbytes, char text[32])
 
 /* ---- who and what ---- */
 
+const char *const tdmi_job_kind_names[TDMI_JOB_KIND_NAMES] = {"DDP", "FSDP", "ZeRO", "DataParallel"};
+
 void tdmi_job_title(const tdmi_case *c, char text[TDMI_JOB_TITLE_BYTES])
 {
     const tdmi_job *job = c->job;
     const tdmi_rank *first = &job->rank[0];
     char what[128] = "", steps[96];
     size_t used = 0, iterations = 0, least = SIZE_MAX;
-    static const char *const names[] = {"DDP", "FSDP", "ZeRO", "DataParallel"};
     for (size_t r = 0; r < job->ranks; r++) {
         iterations = job->rank[r].iterations > iterations ? job->rank[r].iterations : iterations;
         least = job->rank[r].iterations < least ? job->rank[r].iterations : least;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < TDMI_JOB_KIND_NAMES; i++)
         if ((job->kinds >> i & 1) != 0)
-            used += (size_t)snprintf(what + used, sizeof what - used, ", %s", names[i]);
+            used += (size_t)snprintf(what + used, sizeof what - used, ", %s", tdmi_job_kind_names[i]);
     const char *backend = tdmi_trace_text(first->trace, first->trace->backend);
     if (backend[0] != '\0')
         snprintf(what + used, sizeof what - used, " over %.40s", backend);
@@ -63,7 +54,7 @@ void tdmi_job_title(const tdmi_case *c, char text[TDMI_JOB_TITLE_BYTES])
         snprintf(steps, sizeof steps, iterations == 1 ? "%zu iteration (%lld)" : "%zu iterations (%lld to %lld)", iterations,
                  (long long)first->iteration[0].number, (long long)first->iteration[first->iterations - 1].number);
     snprintf(text, TDMI_JOB_TITLE_BYTES, "traces of %zu of %d rank%s%s, %s; %s; %.2f ms an iteration", job->ranks, job->traces->world_size,
-             job->traces->world_size == 1 ? "" : "s", what, job->on_device ? "with a device" : "CPU only", steps, ms(c->model->now_ns));
+             job->traces->world_size == 1 ? "" : "s", what, job->on_device ? "with a device" : "CPU only", steps, tdmi_ms(c->model->now_ns));
 }
 
 static void introduce(const tdmi_case *c, tdm_doctor_report *report)
@@ -85,7 +76,7 @@ static void introduce(const tdmi_case *c, tdm_doctor_report *report)
             tdmi_report_wrap(report, 2, "note: rank %d: %zu events start more than 73 years from zero, or last longer than a day, and are left out", job->rank[r].number,
                         job->rank[r].out_of_range);
     if (job->clock_spread_ns > 100000)
-        tdmi_report_wrap(report, 2, "note: clocks of the hosts are up to %.2f ms apart; set right by the ends of collectives", ms(job->clock_spread_ns));
+        tdmi_report_wrap(report, 2, "note: clocks of the hosts are up to %.2f ms apart; set right by the ends of collectives", tdmi_ms(job->clock_spread_ns));
 }
 
 /* ---- the breakdown ---- */
@@ -118,12 +109,12 @@ static void breakdown_text(const tdmi_case *c, tdm_doctor_report *report)
         const int64_t all = s->length_ns;
         bar(s, cells, sizeof cells);
         if (c->job->on_device)
-            tdmi_report_say(report, "%5d %7.2f ms    %5.1f  %5.1f   %5.1f   %5.1f  %5.1f  %5.1f  %5.1f  %s", c->job->rank[r].number, ms(all),
-                            pct(s->compute_ns, all), pct(s->comm_exposed_ns, all), pct(s->copy_ns, all), pct(s->data_ns, all), pct(s->sync_ns, all),
-                            pct(s->host_ns, all), pct(s->kernel_ns + s->other_ns, all), cells);
+            tdmi_report_say(report, "%5d %7.2f ms    %5.1f  %5.1f   %5.1f   %5.1f  %5.1f  %5.1f  %5.1f  %s", c->job->rank[r].number, tdmi_ms(all),
+                            tdmi_pct(s->compute_ns, all), tdmi_pct(s->comm_exposed_ns, all), tdmi_pct(s->copy_ns, all), tdmi_pct(s->data_ns, all), tdmi_pct(s->sync_ns, all),
+                            tdmi_pct(s->host_ns, all), tdmi_pct(s->kernel_ns + s->other_ns, all), cells);
         else
-            tdmi_report_say(report, "%5d %7.2f ms    %5.1f  %5.1f   %5.1f  %5.1f  %s", c->job->rank[r].number, ms(all), pct(s->compute_ns, all),
-                            pct(s->comm_exposed_ns, all), pct(s->data_ns, all), pct(s->other_ns, all), cells);
+            tdmi_report_say(report, "%5d %7.2f ms    %5.1f  %5.1f   %5.1f  %5.1f  %s", c->job->rank[r].number, tdmi_ms(all), tdmi_pct(s->compute_ns, all),
+                            tdmi_pct(s->comm_exposed_ns, all), tdmi_pct(s->data_ns, all), tdmi_pct(s->other_ns, all), cells);
     }
     if (c->job->ranks > RANKS_MAX)
         tdmi_report_say(report, "  ... and %zu ranks more (--json has all)", c->job->ranks - RANKS_MAX);
@@ -151,11 +142,11 @@ static void phases_text(const tdmi_case *c, tdm_doctor_report *report)
         mean.loading_ns += s->loading_ns / (int64_t)c->job->ranks;
         mean.blocked_ns += s->blocked_ns / (int64_t)c->job->ranks;
     }
-    tdmi_report_wrap(report, 9, "on the   host: forward %.2f ms, backward %.2f, optimizer %.2f, loader %.2f, in calls that wait for the device %.2f", ms(mean.forward_ns),
-                ms(mean.backward_ns), ms(mean.optimizer_ns), ms(mean.loading_ns), ms(mean.blocked_ns));
+    tdmi_report_wrap(report, 9, "on the   host: forward %.2f ms, backward %.2f, optimizer %.2f, loader %.2f, in calls that wait for the device %.2f", tdmi_ms(mean.forward_ns),
+                tdmi_ms(mean.backward_ns), tdmi_ms(mean.optimizer_ns), tdmi_ms(mean.loading_ns), tdmi_ms(mean.blocked_ns));
     if (c->job->on_device)
-        tdmi_report_wrap(report, 9, "on the device: forward %.2f ms, backward %.2f, optimizer %.2f", ms(mean.forward_gpu_ns), ms(mean.backward_gpu_ns),
-                    ms(mean.optimizer_gpu_ns));
+        tdmi_report_wrap(report, 9, "on the device: forward %.2f ms, backward %.2f, optimizer %.2f", tdmi_ms(mean.forward_gpu_ns), tdmi_ms(mean.backward_gpu_ns),
+                    tdmi_ms(mean.optimizer_gpu_ns));
 }
 
 /* Who came last, where one rank did so in half of all collectives and more: the three that did so most often. */
@@ -203,13 +194,13 @@ static void traffic_text(const tdmi_case *c, tdm_doctor_report *report)
         const tdmi_traffic *t = &traffic[i];
         char wait[64] = "waiting and transfer not to be told apart", rate[64] = "", seen[32] = "";
         if (t->lined_up)
-            snprintf(wait, sizeof wait, "%.3f ms waiting for the last rank", ms(t->wait_ns));
+            snprintf(wait, sizeof wait, "%.3f ms waiting for the last rank", tdmi_ms(t->wait_ns));
         if (t->busbw_gbps > 0)
             snprintf(rate, sizeof rate, ", %.1f GB/s (bus %.1f)", t->algbw_gbps, t->busbw_gbps);
         if (t->seen < t->group_size)
             snprintf(seen, sizeof seen, ", seen on %d", t->seen);
         tdmi_report_wrap(report, 4, "  %lld x %s of %s, %d rank%s%s: %.3f ms%s, %s", (long long)t->count, t->op, size_text(t->nbytes, size), t->group_size,
-                    t->group_size == 1 ? "" : "s", seen, ms(t->transfer_ns), rate, wait);
+                    t->group_size == 1 ? "" : "s", seen, tdmi_ms(t->transfer_ns), rate, wait);
     }
     if (count > LIST_MAX)
         tdmi_report_say(report, "  ... and %zu kinds more", count - LIST_MAX);
@@ -225,7 +216,7 @@ static void kernels_text(const tdmi_case *c, tdm_doctor_report *report)
     for (size_t i = 0; i < kernels.count; i++)
         all_ns += kernels.of[i].ns;
     for (size_t i = 0; i < kernels.count && i < LIST_MAX; i++)
-        tdmi_report_say(report, "  %5.1f %%  %6lld x %9.1f us  %.62s", pct(kernels.of[i].ns, all_ns), (long long)kernels.of[i].count,
+        tdmi_report_say(report, "  %5.1f %%  %6lld x %9.1f us  %.62s", tdmi_pct(kernels.of[i].ns, all_ns), (long long)kernels.of[i].count,
                         (double)kernels.of[i].ns / (double)kernels.of[i].count / 1e3, kernels.of[i].name);
     tdmi_kernels_free(&kernels);
 }
@@ -256,7 +247,7 @@ static void syncs_text(const tdmi_case *c, tdm_doctor_report *report)
         tdmi_report_say(report, "the host waits for the device");
     for (size_t i = 0; i < syncs.count && i < LIST_MAX; i++) {
         const tdmi_sync_site *s = &syncs.of[i];
-        tdmi_report_wrap(report, 4, "  %lld x, %.2f ms in all: %.60s%s%.60s%s%.200s", (long long)s->count, ms(s->blocked_ns), s->call, s->op[0] != '\0' ? " in " : "",
+        tdmi_report_wrap(report, 4, "  %lld x, %.2f ms in all: %.60s%s%.60s%s%.200s", (long long)s->count, tdmi_ms(s->blocked_ns), s->call, s->op[0] != '\0' ? " in " : "",
                     s->op, s->line != NULL ? " at " : "", s->line != NULL ? s->line : "");
     }
     tdmi_syncs_free(&syncs);
@@ -284,7 +275,7 @@ static void findings_text(const tdmi_case *c, const tdmi_findings *findings, tdm
         const tdmi_finding *f = &findings->of[i];
         tdmi_report_wrap(report, 3, "%zu. %s: %s.", i + 1, f->id, f->text);
         tdmi_report_wrap(report, 3, "   To gain: %.0f %% of an iteration (%.0f to %.0f), by replaying it without: %.2f ms instead of %.2f.", f->gain.pct, f->gain.low,
-                    f->gain.high, ms(f->gain.without_ns), ms(c->model->now_ns));
+                    f->gain.high, tdmi_ms(f->gain.without_ns), tdmi_ms(c->model->now_ns));
         tdmi_report_wrap(report, 3, "   %s. More: docs/findings/%s.md", f->advice, f->id);
     }
     if (findings->count > 0)
