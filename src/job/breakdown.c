@@ -58,10 +58,10 @@ static tdmi_spans *list_of(busy *b, const tdmi_rank *rank, uint32_t event)
     }
 }
 
-/* *spans = what f makes of it and other. */
-static tdm_status replace(busy *b, tdm_status (*f)(const tdmi_spans *, const tdmi_spans *, tdmi_spans *), tdmi_spans *spans, const tdmi_spans *other)
+/* *spans without other. */
+static tdm_status take_away(busy *b, tdmi_spans *spans, const tdmi_spans *other)
 {
-    const tdm_status status = f(spans, other, &b->scratch);
+    const tdm_status status = tdmi_spans_subtract(spans, other, &b->scratch);
     const tdmi_spans old = *spans;
     *spans = b->scratch;
     b->scratch = old;
@@ -82,12 +82,20 @@ static tdm_status collect(const tdmi_rank *rank, busy *b)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tdmi_spans_merge(all[i]);
     if (status == TDM_OK)
-        status = replace(b, tdmi_spans_subtract, &b->sync, &b->data);
+        status = take_away(b, &b->sync, &b->data);
     if (status == TDM_OK && !rank->on_device)
-        status = replace(b, tdmi_spans_subtract, &b->compute, &b->collective);
+        status = take_away(b, &b->compute, &b->collective);
     if (status == TDM_OK && !rank->on_device)
-        status = replace(b, tdmi_spans_subtract, &b->compute, &b->data);
+        status = take_away(b, &b->compute, &b->data);
     return status;
+}
+
+/* What device and CPU have in common: computing, and communication with and without it. */
+static void split_busy(const busy *b, const tdmi_spans *exposed, const tdmi_iteration *it, tdmi_split *s)
+{
+    s->compute_ns = tdmi_spans_within(&b->compute, it->start_ns, it->end_ns);
+    s->comm_exposed_ns = tdmi_spans_within(exposed, it->start_ns, it->end_ns);
+    s->comm_overlap_ns = tdmi_spans_within(&b->comm, it->start_ns, it->end_ns) - s->comm_exposed_ns;
 }
 
 /* ---- the device ---- */
@@ -140,12 +148,10 @@ static tdm_status split_device(const tdmi_rank *rank, busy *b, tdmi_split *split
     if (status == TDM_OK)
         status = tdmi_spans_subtract(&b->copy, &b->compute, &copy);
     if (status == TDM_OK)
-        status = replace(b, tdmi_spans_subtract, &copy, &b->comm);
+        status = take_away(b, &copy, &b->comm);
     for (size_t i = 0; i < rank->iterations && status == TDM_OK; i++) {
         const tdmi_iteration *it = &rank->iteration[i];
-        split[i].compute_ns = tdmi_spans_within(&b->compute, it->start_ns, it->end_ns);
-        split[i].comm_exposed_ns = tdmi_spans_within(&exposed, it->start_ns, it->end_ns);
-        split[i].comm_overlap_ns = tdmi_spans_within(&b->comm, it->start_ns, it->end_ns) - split[i].comm_exposed_ns;
+        split_busy(b, &exposed, it, &split[i]);
         split[i].copy_ns = tdmi_spans_within(&copy, it->start_ns, it->end_ns);
     }
     tdmi_spans_free(&exposed);
@@ -171,9 +177,7 @@ static tdm_status split_host(const tdmi_rank *rank, busy *b, tdmi_split *split)
     for (size_t i = 0; i < rank->iterations && status == TDM_OK; i++) {
         const tdmi_iteration *it = &rank->iteration[i];
         tdmi_split *s = &split[i];
-        s->compute_ns = tdmi_spans_within(&b->compute, it->start_ns, it->end_ns);
-        s->comm_exposed_ns = tdmi_spans_within(&exposed, it->start_ns, it->end_ns);
-        s->comm_overlap_ns = tdmi_spans_within(&b->comm, it->start_ns, it->end_ns) - s->comm_exposed_ns;
+        split_busy(b, &exposed, it, s);
         s->data_ns = tdmi_spans_within(&data, it->start_ns, it->end_ns);
         s->other_ns = it->end_ns - it->start_ns - s->compute_ns - s->comm_exposed_ns - s->data_ns;
     }
