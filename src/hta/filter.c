@@ -48,7 +48,7 @@ static void keep_calls(tdmi_hta_rank *rank)
     for (size_t i = 0; i < rank->link_count; i++)
         rank->link[i].kept = 0;
     for (size_t i = 0; i < rank->call_count; i++)
-        rank->link[rank->call[i].link].kept += copies_of(rank, false, TDMI_NONE, rank->call[i].start_ns);
+        rank->link[rank->call[i].link].kept += tdmi_hta_call_kept(rank, &rank->call[i]);
     rank->plain_kept = 0;
     for (size_t i = 0; i < rank->trace->event_count; i++) {
         const tdmi_event *event = &rank->trace->event[i];

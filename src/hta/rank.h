@@ -87,7 +87,7 @@ void tdmi_hta_rank_free(tdmi_hta_rank *rank);
 
 typedef enum { TDMI_HTA_KEEP_ALL, TDMI_HTA_DROP_LAST, TDMI_HTA_INCLUDE_LAST } tdmi_hta_filter;
 /* What of it is kept: everything, or what HTA keeps of a job of two and more iterations, by its option include_last_profiler_step.
- * Sorts the kernels. job_first_ns: the earliest row of all ranks. TDM_ERR_NO_MEMORY: more rows than HTA could hold. */
+ * Sorts the kernels. job_first_ns: the earliest row of all ranks. TDM_ERR_BAD_FILE: more rows than HTA could hold. */
 tdm_status tdmi_hta_rank_filter(tdmi_hta_rank *rank, tdmi_hta_filter filter, int64_t job_first_ns);
 
 /* How often the filter leaves a row. */
