@@ -67,6 +67,18 @@ def check_damaged(scratch, folder):
     check(result.returncode == 3 and "nothing.json" in result.stderr and result.stderr.count("\n") == 1, "no trace", result)
 
 
+def check_kinds(scratch):
+    """What spreads a job over its ranks, told by the names that PyTorch and DeepSpeed give to its parts."""
+    names = {"DDP": "DistributedDataParallel.forward", "FSDP": "FullyShardedDataParallel.forward", "ZeRO": "Optimizer.step#ZeroRedundancyOptimizer.step",
+             "DataParallel": "DataParallel.forward"}
+    for kind, name in names.items():
+        events = [{"ph": "X", "cat": cat, "name": n, "pid": 1, "tid": 1, "ts": start, "dur": 10} for cat, n, start in (("user_annotation", name, 0), ("cpu_op", "aten::mm", 1))]
+        (scratch / f"{kind}.json").write_text(json.dumps({"distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 2}, "traceEvents": events}))
+        report, result = report_of(scratch / f"{kind}.json")
+        check(report is not None and report["parallel"] == [kind], f"{name} is of {kind}", result)
+        check(f", {kind} over gloo" in run(scratch / f"{kind}.json").stdout, f"{kind} in the text", result)
+
+
 def check_real():
     if not shared.is_dir():
         print(f"no real traces at {shared}: those checks are left out")
@@ -93,5 +105,6 @@ with tempfile.TemporaryDirectory() as scratch:
         check_scenario(scratch, scenario, *(["--skew-us", "2000", "--style", "old"] if scenario == "straggler_compute" else []))
     check_text(scratch / "data_loading")
     check_damaged(scratch, scratch / "data_loading")
+    check_kinds(scratch)
 check_real()
 finish()
