@@ -2,7 +2,6 @@
 #include "doctor/flight.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define GROUPS_LOOKED_AT 4096
 

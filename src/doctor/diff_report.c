@@ -3,7 +3,6 @@
 
 #include "core/printable.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SHOWN = 12, NAME_BYTES = 52, LISTED = 200 };

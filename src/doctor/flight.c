@@ -1,11 +1,6 @@
 /* flight.c - dumps of PyTorch's flight recorder: gathered, lined up, a table of where each rank is, and the findings. */
 #include "doctor/flight.h"
 
-#include "core/memory.h"
-
-#include <stdio.h>
-#include <string.h>
-
 enum { TABLE_GROUPS = 8, TABLE_RANKS = 32 };
 
 /* The lists of a group's ranks in the dump of its first member; NULL: it is not there. */

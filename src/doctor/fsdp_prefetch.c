@@ -3,8 +3,6 @@
  * Cured: each may go one unit earlier (the graph's PREFETCH links). */
 #include "doctor/edits.h"
 
-#include "core/memory.h"
-
 #include <stdio.h>
 #include <string.h>
 

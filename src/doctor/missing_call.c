@@ -2,7 +2,6 @@
 #include "doctor/report.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define RANKS_ALONE 8 /* findings of their own a group */
 

@@ -1,11 +1,8 @@
 /* nccl.c - NCCL's logs: what the job looked like, in a few lines and as an object, then the findings. */
 #include "doctor/nccl.h"
 
-#include "core/memory.h"
-
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 static void (*const findings[])(const tdmi_nccl_log *log, tdm_doctor_report *report) = {
     tdmi_find_nccl_mixed_versions,  tdmi_find_nccl_lost_peer,       tdmi_find_nccl_shm_too_small, tdmi_find_nccl_warnings,

@@ -2,7 +2,6 @@
 #include "doctor/page.h"
 
 #include "core/error.h"
-#include "core/memory.h"
 #include "doctor/job_report.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
 #include "job/median.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Above the others' median: links of one kind differ by a tenth. */

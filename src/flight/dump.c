@@ -7,7 +7,6 @@
 #include "flight/pickle.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CALLS_MAX ((size_t)1 << 18)

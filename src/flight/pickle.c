@@ -4,7 +4,6 @@
 #include "core/memory.h"
 
 #include <endian.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

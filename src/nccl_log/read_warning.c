@@ -3,8 +3,6 @@
  * include/shm.h, proxy.cc, graph/paths.cc, transport/p2p.cc, transport.cc, init.cc, bootstrap.cc. */
 #include "nccl_log/tables.h"
 
-#include <string.h>
-
 /* A piece of a text, and what it means. The first that fits counts. */
 static const struct {
     const char *piece;
