@@ -59,7 +59,9 @@ void tdmi_clients_free(tdmi_clients *clients)
     *clients = (tdmi_clients){0};
 }
 
-bool tdmi_client_is_rank(const tdmi_clients *clients, const tdmi_client *client)
+/* A rank has RANK, and no process above it that has asked has one too: a data loader's spawned workers inherit RANK, and torchrun's
+ * agent has none. */
+static bool is_rank(const tdmi_clients *clients, const tdmi_client *client)
 {
     if (client->rank < 0)
         return false;
@@ -88,7 +90,7 @@ size_t tdmi_clients_ranks(const tdmi_clients *clients, tdmi_client **out, size_t
     size_t count = 0;
     for (size_t i = 0; i < clients->count; i++) {
         tdmi_client *client = &clients->of[i];
-        if (!tdmi_client_is_rank(clients, client))
+        if (!is_rank(clients, client))
             continue;
         size_t at = 0;
         while (at < count && out[at]->rank != client->rank)

@@ -28,9 +28,6 @@ tdmi_client *tdmi_clients_find(const tdmi_clients *clients, pid_t pid); /* NULL:
 void tdmi_clients_forget(tdmi_clients *clients, bool (*lives)(pid_t pid));
 void tdmi_clients_free(tdmi_clients *clients);
 
-/* A rank has RANK, and no process above it that has asked has one too: a data loader's spawned workers inherit RANK, and torchrun's
- * agent has none. */
-bool tdmi_client_is_rank(const tdmi_clients *clients, const tdmi_client *client);
 /* Whether it has asked lately: polls of a process that lives come evenly. default_ns: the period of one that has asked once. */
 bool tdmi_client_is_prompt(const tdmi_client *client, int64_t default_ns, int64_t now_ns);
 /* The ranks, each once (where one was started again, the newest), sorted: up to `capacity` into out; gives their number. */

@@ -221,7 +221,7 @@ ENTRY_TABLE(tdmi_nccl_choice, CHOICE, choice, choices, TDMI_NCCL_CHOICES_MAX)
 ENTRY_TABLE(tdmi_nccl_variable, VARIABLE, variable, variables, TDMI_NCCL_VARIABLES_MAX)
 ENTRY_TABLE(tdmi_nccl_message, MESSAGE, message, messages, TDMI_NCCL_MESSAGES_MAX)
 
-uint32_t tdmi_nccl_host_of(tdmi_nccl_log *log, tdmi_span name)
+static uint32_t host_of(tdmi_nccl_log *log, tdmi_span name)
 {
     const tdmi_nccl_host key = {.name = tdmi_nccl_name(log, name),
                                 .address = "",
@@ -259,7 +259,7 @@ const char *tdmi_nccl_name(tdmi_nccl_log *log, tdmi_span text)
 
 uint32_t tdmi_nccl_process_at(tdmi_nccl_log *log, const tdmi_nccl_record *record)
 {
-    const uint32_t host = tdmi_nccl_host_of(log, record->host);
+    const uint32_t host = host_of(log, record->host);
     if (host == TDMI_NCCL_NONE)
         return host;
     const tdmi_nccl_process key = {.host = host,

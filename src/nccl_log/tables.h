@@ -26,7 +26,6 @@ tdm_status tdmi_nccl_tables_status(const tdmi_nccl_log *log);
 const char *tdmi_nccl_name(tdmi_nccl_log *log, tdmi_span text);
 
 /* Each gives the entry of that key, a new one where there is none, and NULL or TDMI_NCCL_NONE beyond the limit. */
-uint32_t tdmi_nccl_host_of(tdmi_nccl_log *log, tdmi_span name);
 bool tdmi_nccl_host_is_known(const void *log, tdmi_span name); /* adds none */
 uint32_t tdmi_nccl_process_at(tdmi_nccl_log *log, const tdmi_nccl_record *record);
 uint32_t tdmi_nccl_comm_of(tdmi_nccl_log *log, uint64_t id, int64_t ranks, bool numbered);
