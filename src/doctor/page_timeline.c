@@ -12,7 +12,6 @@
 
 enum { WIDTH = 1080, LEFT = 118, RIGHT = 12, TOP = 22, LANE = 13, LANE_GAP = 2, RANK_GAP = 10, RANKS_SHOWN = 16 };
 
-
 /* What is drawn over what: a sync within the optimizer is seen. */
 static const char *const host_classes[] = {"forward", "backward", "optimizer", "data", "sync"};
 enum { FORWARD, BACKWARD, OPTIMIZER, DATA, SYNC, HOST_CLASSES };

@@ -96,6 +96,14 @@ static size_t word_before(tdmi_span line, size_t end, size_t floor)
     return at;
 }
 
+/* Where the blanks in front of `end` begin. */
+static size_t before_blanks(tdmi_span line, size_t end, size_t floor)
+{
+    while (end > floor && line.at[end - 1] == ' ')
+        end--;
+    return end;
+}
+
 /* "host:pid:tid" in [start, end): gives where the host begins. Behind a prefix without a space, "[rank0]:host:1:2", the name is
  * what may be a host's. */
 static bool host_pid_tid(tdmi_span line, size_t start, size_t end, tdmi_nccl_record *out, size_t *host_at)
@@ -122,20 +130,16 @@ static bool host_pid_tid(tdmi_span line, size_t start, size_t end, tdmi_nccl_rec
 /* The head in front of the words at `mark`; false: none, or a damaged one. */
 static bool read_head(tdmi_span line, size_t floor, size_t mark, tdmi_nccl_record *out, size_t *begins)
 {
-    size_t end = mark;
-    while (end > floor && line.at[end - 1] == ' ')
-        end--;
+    size_t end = before_blanks(line, mark, floor);
     size_t start = word_before(line, end, floor);
     if (out->warning && end > start && line.at[end - 1] != ']') {
         out->source = (tdmi_span){line.at + start, end - start};
-        for (end = start; end > floor && line.at[end - 1] == ' ';)
-            end--;
+        end = before_blanks(line, start, floor);
         start = word_before(line, end, floor);
     }
     if (!tdmi_match((tdmi_span){line.at + start, end - start}, "[%d]", &out->device))
         return false;
-    for (end = start; end > floor && line.at[end - 1] == ' ';)
-        end--;
+    end = before_blanks(line, start, floor);
     start = word_before(line, end, floor);
     return host_pid_tid(line, start, end, out, begins);
 }
